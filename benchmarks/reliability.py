@@ -26,7 +26,7 @@ from benchmarks.quality_picture import NAMES
 from benchmarks.quality_texts import Case, cases
 from benchmarks.report import IMAGES, parser
 from benchmarks.report import RESULTS as FOLDER
-from structgen.batch_jobs.evaluation import Accuracy
+from structgen.evaluating.counts import Accuracy
 from structgen.models.known import PACKAGED, converted_folder
 
 RESULTS = FOLDER / "reliability.json"
@@ -122,7 +122,7 @@ def picture(saved: dict[str, dict[str, list[Judged]]]) -> str:
         for colour, rows in zip((FREE, OURS), each.values(), strict=True):
             points = groups(rows)
             for told, right, count in points:
-                low, high = Accuracy(round(right * count), count).interval
+                low, high = Accuracy(round(right * count), count, independent=count).interval
                 size = 2 + math.sqrt(count) / 2
                 plot.point(100 * told, 100 * right, colour, size=size, ends=(100 * low, 100 * high))
             plot.line([(100 * told, 100 * right) for told, right, _ in points], colour)

@@ -18,9 +18,9 @@ for mistake in result.mistakes:
     print(mistake.id, mistake.field, mistake.expected, "!=", mistake.given)
 
 # Output:
-# field      right     of  accuracy  95% interval
-# /name          4      4      100%  51% to 100%
-# /age           4      4      100%  51% to 100%
-# /city          3      4       75%  30% to 95%
+# field      right     of  accuracy  95% interval  precision  recall
+# /name          4      4      100%  51% to 100%        100%    100%
+# /age           4      4      100%  51% to 100%        100%    100%
+# /city          3      4       75%  30% to 95%          75%     75%
 # whole row      3      4       75%  30% to 95%
 # 3 /city Rome != Nome

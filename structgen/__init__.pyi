@@ -12,7 +12,6 @@ from structgen import records as records
 from structgen import testing as testing
 from structgen.api import agenerate as agenerate
 from structgen.api import generate as generate
-from structgen.batch_jobs.evaluation import evaluate as evaluate
 from structgen.batch_jobs.job import extract_many as extract_many
 from structgen.calling.asynchronous import acall as acall
 from structgen.calling.asynchronous import arun as arun
@@ -39,7 +38,10 @@ from structgen.errors import OptionError as OptionError
 from structgen.errors import Stopped as Stopped
 from structgen.errors import StructgenError as StructgenError
 from structgen.errors import ValidationFailed as ValidationFailed
+from structgen.evaluating.choosing import choose_examples as choose_examples
+from structgen.evaluating.evaluation import evaluate as evaluate
 from structgen.explanation import explain as explain
+from structgen.fitting import fit as fit
 from structgen.given_prompts import plain as plain
 from structgen.guards import BannedPattern as BannedPattern
 from structgen.guards import BannedWords as BannedWords

@@ -14,6 +14,7 @@ from structgen.constraints.basic import JsonSchema
 from structgen.decoding.call_options import CallOptions
 from structgen.decoding.prompts.targets import Target, targets_of
 from structgen.errors import OptionError, TokenRejected, quoted
+from structgen.fitting import advice
 from structgen.given_prompts import GivenPrompts, Message
 from structgen.options import Whitespace
 from structgen.rendering import schema_text
@@ -84,7 +85,10 @@ def answer_text(value: Any, target: Target, whitespace: Whitespace, where: str) 
         OptionError: the mask refuses the text, or the type does.
     """
     if target.is_json:
-        text = json.dumps(_jsonable(value, target, where), ensure_ascii=False, **_layout(target, whitespace))
+        data = _jsonable(value, target, where)
+        if isinstance(target.constraint, JsonSchema):
+            data = _in_order(data, target.constraint, where)
+        text = json.dumps(data, ensure_ascii=False, **_layout(target, whitespace))
     else:
         require(isinstance(value, str), where, value, "a text: the schema is no JSON")
         text = value
@@ -114,6 +118,21 @@ def _jsonable(value: Any, target: Target, where: str) -> Any:
         return adapter.dump_python(given, mode="json", by_alias=True, warnings="error")
     except (PydanticSerializationError, ValidationError) as error:
         raise OptionError(f"{where}={quoted(value)} is no value of the schema: {error}") from error
+
+
+def _in_order(value: Any, schema: JsonSchema, where: str) -> Any:
+    """Returns a value with its members in the order that the mask demands.
+
+    Raises:
+        OptionError: the schema refuses the value.
+    """
+    judge = schema.judge()
+    fault = judge.fault(value)
+    if fault is None:
+        return judge.ordered(value) if schema.order != "any" else value
+    edit = advice(fault, schema.document())
+    told = f"; to allow it, change {fault.rule}: {edit}" if edit else ""
+    raise OptionError(f"{where}: the schema refuses the value{' at ' if fault.pointer else ', '}{fault}{told}")
 
 
 def _layout(target: Target, whitespace: Whitespace) -> dict[str, Any]:

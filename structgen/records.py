@@ -1,6 +1,5 @@
 """What calls return and streams yield, for annotations."""
 
-from structgen.batch_jobs.evaluation import Evaluation
 from structgen.batch_jobs.job import Extraction
 from structgen.calling.conversation import Conversation
 from structgen.calling.streaming import CallEvent
@@ -8,6 +7,7 @@ from structgen.calling.turns import Reply
 from structgen.classifying import Calibration, Classification
 from structgen.decoding.confidence import Field
 from structgen.decoding.stream import Event
+from structgen.evaluating.evaluation import Evaluation
 from structgen.explanation import Explanation
 from structgen.given_prompts import PlainText
 from structgen.porting.portable import Portable

@@ -36,7 +36,7 @@ LAYERS = [
     {"masks", "values"},
     {"endings", "guards", "parts"},
     {"constraints", "models", "tools", "phrases", "engine"},
-    {"explanation", "chat", "rendering", "porting", "trace"},
+    {"explanation", "chat", "rendering", "porting", "trace", "fitting"},
     {"decoding"},
     {"remote_replies"},
     {"reasking", "remote", "few_shot", "classifying"},
@@ -45,7 +45,7 @@ LAYERS = [
     {"testing", "absence"},
     {"calling"},
     {"batch_jobs"},
-    {"documents"},
+    {"documents", "evaluating"},
     {"demo", "server", "records"},
     {"integrations"},
     {"cli"},
@@ -57,7 +57,7 @@ WITHOUT_TORCH = {
     "kernels", "schema", "given_prompts", "json_text", "model_settings",
     "automaton", "vocabulary",
     "regular", "masks", "values", "parts", "endings", "constraints", "guards", "explanation",
-    "tools", "chat", "rendering", "porting", "phrases", "trace", "engine",
+    "tools", "chat", "rendering", "porting", "phrases", "trace", "engine", "fitting",
 }  # fmt: skip
 HEAVY = ("torch", "transformers")
 

@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from structgen.arguments import is_listed, require
+from structgen.decoding.confidence import Field
 from structgen.decoding.generation import Generation
 from structgen.json_text.pointers import unescaped
 
-CONFIDENCE, PLACES, SOURCE = "confidence", "places", "source"
+CONFIDENCE, PROBABILITIES, PLACES, SOURCE = "confidence", "probabilities", "places", "source"
 
 
 def _confidence(made: Generation[Any]) -> dict[str, float]:
     """Of each member of an object, or of the whole `value`: the probability of the scalar that was least sure."""
-    containers = {pointer.rpartition("/")[0] for pointer in made.fields if pointer}
     has_names, least = made.text.lstrip()[:1] == "{", dict[str, float]()
-    for pointer, field in made.fields.items():
-        if pointer not in containers and (pointer or not has_names):
+    for pointer, each in _scalars(made):
+        if pointer or not has_names:
             name = unescaped(pointer.split("/")[1]) if has_names else "value"
-            least[name] = min(least.get(name, 1.0), round(field.probability, 4))
+            least[name] = min(least.get(name, 1.0), round(each.probability, 4))
     return least
+
+
+def _probabilities(made: Generation[Any]) -> dict[str, float]:
+    """The probability of each scalar, by JSON pointer: of what was chosen, without asking the model again."""
+    return {pointer: round(each.unasked().probability, 4) for pointer, each in _scalars(made)}
+
+
+def _scalars(made: Generation[Any]) -> Iterator[tuple[str, Field]]:
+    containers = {pointer.rpartition("/")[0] for pointer in made.fields if pointer}
+    return ((pointer, each) for pointer, each in made.fields.items() if pointer not in containers)
 
 
 COLUMNS: dict[str, Callable[[Generation[Any]], Any]] = {
     CONFIDENCE: _confidence,
+    PROBABILITIES: _probabilities,
     PLACES: lambda made: {pointer: list(map(asdict, places)) for pointer, places in made.quotes.items()},
     SOURCE: lambda made: dict(made.sources),
     "truncated": lambda made: list(dict.fromkeys(cap.pointer for cap in made.caps)),

@@ -309,17 +309,7 @@ class JobFiles:
 
     def _write_table(self) -> None:
         """Makes the table of all results so far, in the order of the inputs."""
-        offsets: dict[str, int] = {}
-        offset = 0
-        for line in _whole_lines(self.places.results):
-            offsets[self._id_of(line)] = offset
-            offset += len(line)
-        numbers = {}
-        for line in _whole_lines(self.places.digests):
-            id_, _, number, *_ = json.loads(line)
-            numbers[id_] = number
-        order = sorted(offsets, key=lambda id_: numbers.get(id_, 0))
-        read = partial(_entries_at, self.places.results, [offsets[id_] for id_ in order])
+        read = partial(_entries_at, self.places.results, _offsets(self.places))
         new = self.places.folder / "table.new"
         write_table(read(), read(), new, self.places.out.suffix.lower(), escape_formulas=self._escapes)
         os.replace(new, self.places.out)
@@ -379,6 +369,26 @@ def _whole_lines(path: Path) -> Iterator[bytes]:
                 return
             whole += len(line)
             yield line
+
+
+def entries_of(out: str | PathLike[str]) -> Iterator[Entry]:
+    """The lines of a job: its results in the order of their inputs, then its failures."""
+    places = Places.of(out)
+    if places.results.exists():
+        yield from _entries_at(places.results, _offsets(places))
+    yield from map(json.loads, _whole_lines(places.errors))
+
+
+def _offsets(places: Places) -> list[int]:
+    """Where each result begins in its file, in the order of the inputs."""
+    offsets, numbers, offset = dict[str, int](), dict[str, int](), 0
+    for line in _whole_lines(places.results):
+        offsets[str(json.loads(line)["id"])] = offset
+        offset += len(line)
+    for line in _whole_lines(places.digests):
+        id_, _, number, *_ = json.loads(line)
+        numbers[id_] = number
+    return [offsets[id_] for id_ in sorted(offsets, key=lambda id_: numbers.get(id_, 0))]
 
 
 def _entries_at(path: Path, offsets: Iterable[int]) -> Iterator[Entry]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
@@ -31,15 +33,17 @@ def page(data: Mapping[str, Any]) -> str:
     return document(data["out"], badge, f'<p class="note">{data["tokens"]:,} tokens</p>{"".join(cards)}', STYLE)
 
 
-def document(name: str, badge: str, body: str, style: str) -> str:
-    """A whole page about a job's output."""
+def document(name: str, badge: str, body: str, style: str, script: str = "") -> str:
+    """A whole page about a job's output, which runs no script but the given one."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = f"{POLICY}; script-src 'sha256-{digest}'" if script else POLICY
     return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<meta http-equiv="Content-Security-Policy" content="{POLICY}">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
 <link rel="icon" href="data:,">
 <title>structgen job: {escape(name)}</title>
 <style>{asset("page.css")}{style}</style>
@@ -47,6 +51,7 @@ def document(name: str, badge: str, body: str, style: str) -> str:
 <body>
 <header><div class="brand"><b>structgen</b> {escape(name)}</div>{badge}</header>
 <main>{body}</main>
+{f"<script>{script}</script>" if script else ""}
 </body>
 </html>
 """

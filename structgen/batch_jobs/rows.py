@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import lru_cache
 from typing import Any, SupportsFloat
 
+from pydantic_core import to_jsonable_python
+
 from structgen.arguments import nearest, require
 from structgen.callbacks import Calling
 from structgen.errors import OptionError, excerpt, quoted
@@ -50,7 +52,7 @@ class InputRow:
     def carried(self, keep: bool | Sequence[str]) -> dict[str, Any]:
         """The fields that go into its result, as `input`; nothing if there are none."""
         names = [name for name in self.fields if name != "text"] if keep is True else keep or ()
-        carried = {name: self.fields.get(name) for name in names}
+        carried = {name: _data(self.fields.get(name)) for name in names}
         return {"input": carried} if carried else {}
 
     def samples(self, count: int) -> list[InputRow]:
@@ -151,6 +153,19 @@ def _names(template: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.partition(".")[0].partition("[")[0] for name in named))
 
 
+def names_of(prompt: Prompt) -> tuple[str, ...]:
+    """The fields that a prompt is made of; none of a function."""
+    return () if callable(prompt) else _names("{text}" if prompt is None else prompt)
+
+
+def _data(value: Any) -> Any:
+    """A value of a type as JSON has it; what JSON does not know as it is."""
+    try:
+        return to_jsonable_python(value)
+    except ValueError:
+        return value
+
+
 def require_template(prompt: Any) -> None:
     """Refuses a prompt that would be the same for every input, and one that cannot be filled in."""
     expected = "a text with names of fields in braces, as {text} (a message with chat=True), or a function of them"
@@ -195,7 +210,7 @@ def source_of(row: InputRow) -> Any:
     """What a line of failures holds of an input."""
     if row.source is not None:
         return row.source
-    return row.given if row.given is not None else dict(row.fields)
+    return row.given if row.given is not None else {name: _data(each) for name, each in row.fields.items()}
 
 
 def row_of(value: Any, number: int) -> InputRow:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from pydantic_core import to_jsonable_python
 
-from structgen.batch_jobs.columns import COLUMNS, CONFIDENCE, PLACES
+from structgen.batch_jobs.columns import COLUMNS, CONFIDENCE, PLACES, PROBABILITIES
 from structgen.batch_jobs.job_files import Entry, Outcome, failed_entry
 from structgen.batch_jobs.job_options import JobOptions
 from structgen.batch_jobs.rows import InputRow
@@ -57,6 +57,7 @@ class ExtractionJob:
         self._quotes = quotes_a_source(model, schema, options)
         if self._quotes and PLACES not in job.columns:
             self._job = replace(job, columns=(*job.columns, PLACES))
+        self._records = not {CONFIDENCE, PROBABILITIES}.isdisjoint(job.columns)
         self._ready: deque[_Waiting] = deque()
         self._running: list[tuple[_Waiting, Ticket]] = []
 
@@ -98,7 +99,7 @@ class ExtractionJob:
         if isinstance(limits, Limits) and limits.seconds is not None:
             for each in {session.before or session, session}:
                 each.patience.deadline = Deadline(limits.seconds)
-        self._running.append((waiting, waiting.request.submit(record=CONFIDENCE in self._job.columns)))
+        self._running.append((waiting, waiting.request.submit(record=self._records)))
 
     def _prepare(self, new: Sequence[tuple[int, InputRow]]) -> Iterator[Outcome]:
         """Makes inputs ready. Yields the outcomes of those that fail at once."""

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 import structgen as sg
+from structgen.cli.evaluating import evaluate
 from structgen.cli.extracting import extract
 from structgen.cli.heaps import share_heaps
 from structgen.cli.named import registry_of, schema_of
@@ -230,6 +231,28 @@ def check(
 
 
 @app.command()
+def fit(
+    schema: SchemaName,
+    documents: Annotated[
+        list[str], typer.Argument(help="Files of JSON or JSON lines; - reads lines from the standard input.")
+    ],
+    field: Annotated[str | None, typer.Option(help="The field of each document that has the value.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The JSON Schema with all edits goes there.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print data instead of text.")] = False,
+) -> None:
+    """Say what in a schema makes right values impossible, and which edits allow them. Exit code 2 where one is."""
+    from structgen.cli.checking import golds
+
+    with one_line_errors():
+        found = sg.fit(schema_of(schema), each_waited(golds(documents, field), "reading the values"))
+        print_now(json.dumps(asdict(found), ensure_ascii=False, default=str) if as_json else str(found))
+        if out is not None:
+            out.write_text(json.dumps(found.schema, ensure_ascii=False, indent=2), encoding="utf-8")
+        if found.impossible:
+            raise typer.Exit(2)
+
+
+@app.command()
 def bench(
     model: ModelName,
     schema: SchemaName,
@@ -258,6 +281,7 @@ def bench(
 
 
 app.command()(extract)
+app.command()(evaluate)
 
 
 @app.command()

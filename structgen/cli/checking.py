@@ -101,6 +101,31 @@ def _documents(file: str) -> Iterator[tuple[int, str, str, str]]:
         yield 0, "", EMPTY, encoding
 
 
+def golds(files: Sequence[str], field: str | None) -> Iterator[Any]:
+    """Yields the value of each document, or of a field of it; of a line that `extract` has written, its value.
+
+    Raises:
+        OptionError: a document is not JSON, or has no such field.
+    """
+    for file in files:
+        for line, text, error, _ in _documents(file):
+            try:
+                value: Any = None if error else _result(json.loads(text))[0]
+                value = value if field is None or error else value[field]
+            except (ValueError, RecursionError, LookupError, TypeError) as wrong:
+                error = f"{type(wrong).__name__}: {excerpt(wrong)}"
+            if error:
+                raise OptionError(str(Verdict(file, line, error)))
+            yield value
+
+
+def _result(document: Any) -> tuple[Any, str]:
+    """The value that a document is, and where it is: of a line of results, its member `value`."""
+    if isinstance(document, dict) and document.keys() >= WRITTEN and document.keys() <= WRITTEN | BESIDE:
+        return document["value"], "/value"
+    return document, ""
+
+
 def _reader(schema: Any) -> Callable[[str], Any]:
     """What raises a `Refused` or a ValidationError for a text that is no value of the schema."""
     if isinstance(schema, (dict, bool)):
@@ -112,10 +137,8 @@ def _fault(read: Callable[[str], Any], text: str) -> Fault:
     """Why a document, or the value in a line of results, does not satisfy the schema; empty texts if it does."""
     place = ""
     try:
-        document = json.loads(text)
-        if isinstance(document, dict) and document.keys() >= WRITTEN and document.keys() <= WRITTEN | BESIDE:
-            text, place = json.dumps(document["value"]), "/value"
-        read(text)
+        document, place = _result(json.loads(text))
+        read(json.dumps(document) if place else text)
     except ValidationError as refusal:
         first = refusal.errors()[0]
         return Fault(place + "".join(f"/{part}" for part in first["loc"]), excerpt(first["msg"]))

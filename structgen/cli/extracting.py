@@ -19,6 +19,7 @@ from structgen.options import Limits, Sampling
 
 INPUTS = "A folder, or a .jsonl, .csv, .tsv (or .gz) or .parquet file; - reads a text per line."
 OUT = "JSON lines go there, or a table: .csv, .tsv, .parquet; without it to the standard output."
+PROMPT = "A text with names of fields in braces, as {text}; @FILE reads it."
 RESUME = "Go on where a run with this --out ended; with other limits, what they had cut short is made again."
 COLUMN = "What a result says beside its value: confidence, truncated, seed, tokens, seconds. Give it several times."
 
@@ -29,9 +30,7 @@ def extract(
     inputs: Annotated[str, typer.Argument(help=INPUTS)],
     schema: Annotated[str, typer.Option(help=SCHEMA)],
     out: Annotated[Path | None, typer.Option(help=OUT)] = None,
-    prompt: Annotated[
-        str | None, typer.Option(help="A text with names of fields in braces, as {text}; @FILE reads it.")
-    ] = None,
+    prompt: Annotated[str | None, typer.Option(help=PROMPT)] = None,
     chat: Annotated[bool, typer.Option("--chat", help="Send each prompt through the chat template.")] = False,
     prompt_schema: Annotated[bool, typer.Option("--prompt-schema", help="Write the schema behind the prompt.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help=RESUME)] = False,
@@ -70,7 +69,7 @@ def extract(
         if html and out is None:
             raise sg.errors.OptionError("--html writes a page into the job's folder: give --out, too")
         wanted = schema_of(schema)
-        text = Path(prompt[1:]).read_text(encoding="utf-8") if prompt is not None and prompt[:1] == "@" else prompt
+        text = prompt_text(prompt)
         job: dict[str, Any] = {
             "prompt": text, "chat": chat, "prompt_schema": prompt_schema, "resume": resume, "batch_size": batch_size,
             "limits": None if limits == Limits() else limits, "sampling": sampling, "several": several,
@@ -84,6 +83,11 @@ def extract(
             _preview(inputs, text, encoding)
         else:
             _run(sg.load(model, device=device), inputs, wanted, out, job)
+
+
+def prompt_text(given: str | None) -> str | None:
+    """The prompt of an option, which `@` and a name have read from a file."""
+    return Path(given[1:]).read_text(encoding="utf-8") if given is not None and given[:1] == "@" else given
 
 
 def _guards(schema: Any, named: Sequence[str], patterns: Sequence[str]) -> list[Any]:

@@ -41,10 +41,14 @@ class Fault(NamedTuple):
     Attributes:
         pointer: JSON pointer of the value that is at fault.
         why: what was found there, and what refuses it.
+        rule: JSON pointer of the keyword that refuses it, in the schema; empty if no single keyword does.
+        found: the value there.
     """
 
     pointer: str
     why: str
+    rule: str = ""
+    found: Any = None
 
     def __str__(self) -> str:
         return f"{excerpt(self.pointer)}: {self.why}" if self.pointer else self.why
@@ -134,6 +138,32 @@ class Judge:
             expected = walk.expected()
         return self._explained(value, text, walk, expected)
 
+    def ordered(self, value: Any) -> Any:
+        """A value that satisfies the schema, with the members of its objects in the order in which it declares them."""
+        pieces, starts, offset = list(self._pieces(value)), list[int](), 0
+        for piece in pieces:
+            if isinstance(piece, _Mark) and piece == "{":
+                starts.append(offset)
+            offset += len(piece.encode("utf-8", "surrogatepass"))
+        assert self._automaton is not None
+        text = "".join(pieces).encode("utf-8", "surrogatepass")
+        with self._automaton.lock:
+            positions = Walk(self._automaton, text).positions
+        ranks = algebra_of(self._root).ranks or {}
+        objects = iter(self._automaton.read_against(text, positions, starts))
+
+        def sorted_(item: Any) -> Any:
+            if isinstance(item, (list, tuple)):
+                return list(map(sorted_, item))
+            if not isinstance(item, Mapping):
+                return item
+            names = [name for place in next(objects) for name in place.schema.get("properties", ())]
+            names.sort(key=lambda name: ranks.get(name, len(ranks)))
+            members = {name: sorted_(each) for name, each in item.items()}
+            return {name: members[name] for name in dict.fromkeys([*filter(members.__contains__, names), *members])}
+
+        return sorted_(value)
+
     def _explained(self, value: Any, text: bytes, walk: Walk, expected: str) -> Fault:
         """Why the walk of a value's text does not come to its end."""
         assert self._automaton is not None
@@ -152,12 +182,12 @@ class Judge:
             found = _at(value, pointer)
         missing = [quoted(each) for each in blame.argument if each not in found] if blame.keyword == "required" else ()
         if missing:
-            return Fault(pointer, f"{', '.join(missing)} is missing, and is required")
+            return Fault(pointer, f"{', '.join(missing)} is missing, and is required", blame.rule, found)
         what = f"found {self._shown(found)}"
         if token is not None and token[1] is not None and reader.pending is None:
             what = f"the member {quoted(json.loads(token[1]))} is not allowed"
         rule = f"{blame.keyword} is {quoted(blame.argument)}" if blame.keyword else f"expected {expected}"
-        return Fault(pointer, f"{what}; {rule}")
+        return Fault(pointer, f"{what}; {rule}", blame.rule, found)
 
     def _shown(self, value: Any) -> str:
         """A value as a message quotes it."""
