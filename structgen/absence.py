@@ -17,7 +17,7 @@ from structgen.schema.references import value_at
 NEVER = 2.0
 """A threshold that no probability reaches."""
 LEAST = 4
-"""A member has a threshold of its own if so many examples have it, and so many have not."""
+"""A member has a threshold of its own if that many examples have it, and that many have not."""
 
 Scores = list[tuple[float, bool]]
 """The probability that a member is absent, and whether it is."""

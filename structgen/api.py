@@ -116,14 +116,14 @@ def generate(
             for a list of prompts, a list gives each its own. None is the user's last message.
         thinking: let the model think before it answers: True, or `Thinking(...)` with its tags and a limit; False keeps
             it from that. Both switch the chat template, where it has a switch. None leaves it to the template: a
-            thought that the prompt opens is told apart from the answer. A list gives each prompt its own.
+            thought that the prompt opens is distinguished from the answer. A list gives each prompt its own.
             `Generation.thinking` has the text, and a stream tells it first.
         banned: words and phrases that never occur, as they are written; in JSON, in strings and in names that the
             schema does not have. `BannedWords` has more options. A list of lists gives each prompt its own.
         guards: refuse text that no schema can exclude, by going back: `BannedWords`, `BannedPattern`, or your own.
             A list of such lists gives each prompt its own.
         tokenizer: of a bare transformers model.
-        details: return `Generation`s, with text, token ids, finish reason, confidence and costs beside the value.
+        details: return `Generation`s, with text, token ids, finish reason, confidence and costs next to the value.
         options: further ones, see `help(structgen.CallOptions)`. The layout of JSON: `whitespace`, `order`,
             `prompt_schema`. A search: `beams`, `phrases`. The tokens: `canonical`, `token_healing`. Other ways to a
             value: `plan`, `absent`, `reask`. Batches and time: `batch_size`, `fast_forward`, `cancel`. An option of
@@ -204,7 +204,7 @@ async def agenerate(model: AnyModel, prompt: Prompts, schema: object,
 async def agenerate(
     model: Any, prompt: Any = None, schema: Any = None, *, details: bool | None = False, **options: Any
 ) -> Any:
-    """`generate` for async code: it runs in a thread, and the event loop goes on meanwhile.
+    """`generate` for async code: it runs in a thread, and the event loop continues meanwhile.
 
         cities = await asyncio.gather(*(agenerate(model, prompt, City) for prompt in prompts))
 

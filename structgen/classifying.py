@@ -51,11 +51,11 @@ class Classification(Generic[L]):
     """What a text is.
 
     Attributes:
-        label: the likeliest label.
+        label: the most likely label.
         probability: of `label`, among the labels.
-        distribution: the probability of each label, likeliest first. They add up to 1; with `multi` each is by itself.
+        distribution: the probability of each label, most likely first. They add up to 1, except with `multi`.
         mass: the probability that the model's answer is one of the labels at all, before it is divided among them.
-        labels: with `multi`, the labels with a probability of at least one half, likeliest first; else `label` alone.
+        labels: with `multi`, the labels with a probability of at least one half, most likely first; else `label` alone.
     """
 
     label: L
@@ -138,7 +138,7 @@ def classify(
         texts: a text, or a list of them.
         labels: a list of texts, a dict of texts with a description of each, an `Enum` or a `Literal`; 1,000 at most.
         prompt: a text with `{text}` in it, sent as a message of the user if the model has a chat template; or a
-            function from a text to a prompt, as `generate` takes it. The label comes right behind it. None writes one
+            function from a text to a prompt, as `generate` takes it. The label comes right after it. None writes one
             with the labels.
         multi: a text may have several labels: the model is asked about each, and says yes or no. The prompt is a
             function of a text and a label then, or None.
@@ -343,7 +343,7 @@ def _logit(chances: Floats) -> Floats:
 
 
 def _fitted(logits: Floats, truth: NDArray[np.bool_], *, multi: bool) -> tuple[float, tuple[float, ...]]:
-    """The temperature and the priors under which the labels are likeliest; without examples they would be 1 and 0."""
+    """The temperature and the priors under which the labels are most likely; without examples they would be 1 and 0."""
     given, right = torch.tensor(logits), torch.tensor(truth, dtype=torch.float64)
     unknown = torch.zeros(1 + logits.shape[1], dtype=torch.float64, requires_grad=True)
     optimizer: Any = torch.optim.LBFGS([unknown], max_iter=200, line_search_fn="strong_wolfe")

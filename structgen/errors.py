@@ -1,7 +1,7 @@
 """Every error that structgen raises on purpose.
 
 There are two families. A `RequestError` says that the request cannot be done, before anything runs (only
-`LimitExceeded` may come later). A `RunError` says that a run could not go on. Any other exception is a bug of ours.
+`LimitExceeded` may come later). A `RunError` says that a run could not continue. Any other exception is a bug of ours.
 
 A message says where (JSON pointer, byte offset), what was found, what was allowed and what to do. It quotes at most
 `QUOTED` characters of each of the user's texts, by `quoted` or `excerpt`.
@@ -161,7 +161,7 @@ class LimitExceeded(RequestError):
 
 
 class RunError(StructgenError, RuntimeError):
-    """The run could not go on."""
+    """The run could not continue."""
 
 
 def unforeseen(what: str, cause: BaseException) -> RunError:
@@ -325,7 +325,7 @@ class NoExactSample(RunError):
     """`Sampling(exact=True)` has found no valid text within `Limits(exact_forwards=...)` forward passes.
 
     Attributes:
-        tries: how many texts were begun.
+        tries: how many texts were started.
         validity: an upper bound of the probability that a text of the model is valid.
     """
 

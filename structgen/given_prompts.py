@@ -16,7 +16,7 @@ from structgen.errors import OptionError, quoted
 
 Message = Mapping[str, Any]
 LEADING = ("system", "developer")
-"""Roles of messages that stand before examples."""
+"""Roles of messages that are before examples."""
 EXPECTED = (
     "a string, chat messages (dicts with role and content), token ids, what a tokenizer or processor returns, "
     "or a list of any of those"
@@ -37,7 +37,7 @@ class GivenPrompt:
     kind: ClassVar[str]
 
     def with_schema(self, text: str) -> GivenPrompt:
-        """The prompt with the text of a schema behind what the user says."""
+        """The prompt with the text of a schema after what the user says."""
         expected = "expected a string, or messages with a user's text"
         raise OptionError(f"prompt_schema=True with {self.name}={quoted(self.given)}: {expected}")
 
@@ -47,7 +47,7 @@ class GivenPrompt:
         raise OptionError(f"examples=: {allowed}: examples are turns of a chat")
 
     def with_retry(self, answer: str, refusal: str) -> GivenPrompt:
-        """The prompt with the model's answer behind it, and the request to correct it."""
+        """The prompt, followed by the model's answer and the request to correct it."""
         advice = "turns are added only behind text: pass a string or chat messages, or leave reask= out"
         raise OptionError(f"reask=: the {self.name} is {self.kind}, and {advice}")
 
@@ -136,7 +136,7 @@ class ChatPrompt(GivenPrompt):
     given: Sequence[Message]
 
     def with_schema(self, text: str) -> GivenPrompt:
-        """The schema stands behind the user's last message."""
+        """The schema is after the user's last message."""
         given = self.given
         last = max((place for place, each in enumerate(given) if each.get("role") == "user"), default=-1)
         content = given[last].get("content") if last >= 0 else None
@@ -147,7 +147,7 @@ class ChatPrompt(GivenPrompt):
         return replace(self, given=[*given[:last], {**given[last], "content": extended}, *given[last + 1 :]])
 
     def with_examples(self, turns: Sequence[Message]) -> GivenPrompt:
-        """The examples stand behind the leading messages of the system."""
+        """The examples are after the leading messages of the system."""
         roles = [each.get("role") for each in self.given]
         begin = next((place for place, role in enumerate(roles) if role not in LEADING), len(roles))
         return replace(self, given=[*self.given[:begin], *turns, *self.given[begin:]])

@@ -4,7 +4,7 @@ Each field's metadata has its check and who else takes it; their readers, instea
 
     openai: OpenAI's interface has a field of this name.
     extra: the field `structgen` of a request has it; `spare`: an endpoint without that field does without it, too.
-    vllm: clients of vLLM send it beside OpenAI's fields.
+    vllm: clients of vLLM send it next to OpenAI's fields.
     line: the command line has a flag for it, as for those of `openai` and `extra`.
     model: a model's `generation_config` may set it.
     filters: it leaves out tokens of a draw, so greedy decoding ignores it.
@@ -98,9 +98,9 @@ class Sampling:
 
     Attributes:
         temperature: 0 is greedy decoding (the default).
-        top_k: keep the `top_k` likeliest tokens; 0 keeps all.
+        top_k: keep the `top_k` most likely tokens; 0 keeps all.
         top_p: keep the smallest set of tokens whose probabilities reach `top_p`, in (0, 1].
-        min_p: drop tokens less likely than `min_p` times the likeliest one, in [0, 1).
+        min_p: drop tokens less likely than `min_p` times the most likely one, in [0, 1).
         typical_p: keep the smallest set of the most typical tokens that has `typical_p` of the mass, in (0, 1].
         repetition_penalty: for tokens in the text, the prompt and the thinking (in encoder-decoder models, in the text
             and the decoder's start), positive scores are divided by it, others multiplied; above 0, 1 changes nothing.
@@ -165,7 +165,7 @@ class Sampling:
 
     @property
     def greedy(self) -> bool:
-        """True where the likeliest allowed token is always taken."""
+        """True where the most likely allowed token is always taken."""
         return self.temperature == 0
 
     @property
@@ -220,15 +220,15 @@ class Limits:
 
     Attributes:
         max_new_tokens: the most tokens that are generated, the end token included.
-        rollbacks: how often the decoder may take tokens back because the text cannot go on or a guard refuses it.
+        rollbacks: how often the decoder may take tokens back because the text cannot continue or a guard refuses it.
             After that, guards only mask tokens.
-        stop: plain text ends before the first of these strings, and so does the text beside calls, never a call. In a
+        stop: plain text ends before the first of these strings, and so does the text next to calls, never a call. In a
             value they are refused: a constraint itself defines where its text ends.
         validations: how often a value that the type's own validators refuse is tried again in another way.
         strict: raise `BudgetExhausted` where `max_new_tokens` are spent before the value is complete, or a cap cuts it.
             Otherwise the value is closed in time, the cheapest way, and the result, or a `BudgetWarning`, says what was
             cut short; a call of a tool is not closed, see `ToolCall.cut`.
-        max_digits: the most digits of one number in JSON. At the cap the number is closed, the text goes on, and the
+        max_digits: the most digits of one number in JSON. At the cap the number is closed, the text continues, and the
             result says so; within a call of a tool the text ends, see `ToolCall.cut`. This and the following caps stop
             a model that repeats itself; what the schema itself demands may exceed them. They hold for JSON alone, in
             calls and in compositions, and for a call's strings without quotes. None is no cap.
@@ -241,12 +241,11 @@ class Limits:
         max_depth: the most arrays and objects inside each other; at the bound no further one begins whose end would be
             deeper. What a schema requires may be deeper. Pydantic reads 200 levels of JSON, Python's `json` some 900.
         max_characters: the most bytes of a string or name, as it is written.
-        exact_forwards: with `Sampling(exact=...)`, the forward passes of a row after which no further try is begun;
+        exact_forwards: with `Sampling(exact=...)`, the forward passes of a row after which no further try is started;
             each try counts as at least one. Of the other limits only `max_new_tokens`, `stop` and `seconds` hold there.
         max_plan_tokens: with `plan="free"`, the most tokens of the plan, which do not count among `max_new_tokens`.
-        seconds: by the clock, from the beginning of the call, when it must end; of a job, from the beginning of each
-            input. A value that has begun is closed at once if that is possible, else the row fails with `Stopped`. The
-            model's step in progress is waited for. None is no limit.
+        seconds: the time limit of the call; in a job, of each input. A value in progress is closed at once if that is
+            possible, else the row fails with `Stopped`. The model's step in progress is waited for. None is no limit.
     """
 
     max_new_tokens: int = field(default=512, metadata=option(count_from(1), line=True))
@@ -314,14 +313,14 @@ def _check_beams(name: str, value: Any) -> None:
 @named_options
 @dataclass(frozen=True, slots=True)
 class Beams:
-    """Beam search: the likeliest texts so far go on side by side, and the best complete one wins.
+    """Beam search: the most likely texts so far continue side by side, and the best complete one wins.
 
     A text's score is the sum of its tokens' log-probabilities before any mask, divided by the number of its tokens to
     the power of `length_penalty`. The options are those of transformers.
 
     Attributes:
-        count: how many texts go on side by side, and how many complete ones are kept. 1 is greedy decoding.
-        length_penalty: 0 prefers the likeliest text, which favours short ones; above 0 favours longer ones.
+        count: how many texts continue side by side, and how many complete ones are kept. 1 is greedy decoding.
+        length_penalty: 0 prefers the most likely text, which favours short ones; above 0 favours longer ones.
         early_stopping: when the search ends. True: with the first `count` complete texts. False: when the best
             incomplete text, at its present length, scores no better than the worst complete one. "never": when it could
             not at any length, which is the surest and slowest.

@@ -28,7 +28,7 @@ class CancelEvent(Protocol):
 
 
 GRACE_SECONDS = 0.03
-"""The time in which values are closed behind a deadline, those of all its rows together."""
+"""The time in which values are closed after a deadline, those of all its rows together."""
 LOOK_SECONDS = 0.03
 """Who waits looks so often whether the call must end."""
 
@@ -92,9 +92,9 @@ class Patience:
     Forward passes do not count, except for the deadline.
 
     Args:
-        seconds: allowed for all blocks together, beside `each`; None for no limit.
+        seconds: allowed for all blocks together, next to `each`; None for no limit.
         each: further seconds allowed for each block, so that a long text may take longer than a short one.
-        deadline: no block begins behind it.
+        deadline: no block begins after it.
     """
 
     def __init__(self, seconds: float | None = None, each: float = 0.0, deadline: Deadline = ENDLESS) -> None:

@@ -1,6 +1,6 @@
 """Asking again: a value that its type's validators refused to the end is shown to the model with their reasons.
 
-Value and reasons are added to the prompt, as an assistant's and a user's message of a chat or as text behind a string,
+Value and reasons are added to the prompt, as an assistant's and a user's message of a chat or as text after a string,
 and the row is generated again. Rows that were not refused are not run again.
 """
 

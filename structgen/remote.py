@@ -1,4 +1,4 @@
-"""A model behind an OpenAI-compatible endpoint: the server constrains, the value is validated here."""
+"""A model at an OpenAI-compatible endpoint: the server constrains, the value is validated here."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ AT_ONCE = 16
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """A model behind an endpoint of OpenAI's interface: structgen's own server, vLLM's, OpenAI's.
+    """A model at an endpoint with OpenAI's API: structgen's own server, vLLM's, OpenAI's.
 
         city = sg.generate(sg.Remote("http://127.0.0.1:8000/v1", "demo"), "Where is the Louvre?", schema=City)
 
@@ -53,7 +53,7 @@ class Remote:
         timeout: seconds until a whole answer has come, however it comes. It may have `MAX_REPLY` bytes, 16 MB.
         headers: further headers.
         response_format: how the schema is sent: "json_schema" as in OpenAI's interface, or "json_object" with a
-            `schema` beside it, as llama.cpp's servers take it.
+            `schema` next to it, as llama.cpp's servers take it.
         provider: whose structured output it is, "openai", "anthropic", "gemini" or "mistral": the schema is sent as
             `portable` makes it, and the answer is restored. None sends it as it is.
     """

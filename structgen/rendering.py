@@ -35,7 +35,7 @@ def render(schema: Any) -> str:
         #   "tags"?: [string, ...],  // at most 3
         # }
 
-    A question mark stands behind names of members that may be missing.
+    A question mark is after names of members that may be missing.
 
     Args:
         schema: a Pydantic model or any other type that Pydantic knows, a function (its arguments), a JSON Schema as a

@@ -92,7 +92,7 @@ def astream(
     model: AnyModel, prompt: Prompt | Prompts, schema: object, **options: Unpack[StreamOptions]
 ) -> AsyncIterator[Event[Any]]: ...
 def astream(model: Any, prompt: Any = None, schema: Any = None, **options: Any) -> AsyncIterator[Event[Any]]:
-    """`stream` for `async for`: each step runs in a thread, the event loop goes on meanwhile."""
+    """`stream` for `async for`: each step runs in a thread, the event loop continues meanwhile."""
     request = in_one_run(_request(model, prompt, schema, options))
     return warning_in_thread(events(request), request, lambda event: event.result)
 

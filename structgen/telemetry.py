@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Attribute = str | bool | int | float | list[str]
 
 rollbacks = logging.getLogger("structgen.rollback")
-"""Logs each text that is taken back, and each token that a limit refuses."""
+"""Logs each text that is rolled back, and each token that a limit refuses."""
 
 _tracer: Tracer | None = None
 

@@ -95,11 +95,11 @@ class ScriptedConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
 
 
 class ScriptedModel(PreTrainedModel):  # type: ignore[no-untyped-call]
-    """A causal model whose likeliest tokens spell a text, and then end it.
+    """A causal model whose most likely tokens spell a text, and then end it.
 
     It keeps what it has read in the KV cache, as any model does, so batches, padding and rollback work. Where a mask
-    makes it say other bytes than it wanted, it goes on where it was in its own text. So it begins a banned word that it
-    wants again behind each byte, until `Limits(rollbacks=...)` are spent. When all is said, it wants to end, or else to
+    makes it write other bytes than it wanted, it continues where it was in its own text. So it starts a banned word
+    again after each byte, until `Limits(rollbacks=...)` are spent. At the end of its text, it wants to end, or else to
     close what is open.
 
     Args:
@@ -141,7 +141,7 @@ class ScriptedModel(PreTrainedModel):  # type: ignore[no-untyped-call]
             attention_mask: of any kind; only one of four dimensions matters: [rows, 1, columns, slots].
             position_ids: int64[rows, columns].
             prompt_tokens: of each row, how many tokens are its prompt; by default what comes first.
-            options: a cache, under the name that this release of transformers has for it; all else is ignored.
+            options: a cache, under the name that this release of transformers has for it; everything else is ignored.
         """
         cache = next((value for value in options.values() if isinstance(value, Cache)), None)
         cache = DynamicCache() if cache is None else cache
@@ -159,7 +159,7 @@ class ScriptedModel(PreTrainedModel):  # type: ignore[no-untyped-call]
         return CausalLMOutputWithPast(None, torch.stack(logits)[:, None].to(self.device), cache)
 
     def _script_of(self, ids: Tensor, notes: Tensor) -> int:
-        """The number of a row's script, by the ids it has read and the values noted beside them."""
+        """The number of a row's script, by the ids it has read and the values noted next to them."""
         return int(-1 - notes.min())
 
     def _started(self, cache: Cache, ids: Tensor, positions: Tensor | None) -> list[int | None]:
@@ -245,7 +245,7 @@ HERMES = """{%- if tools %}<|im_start|>system
 </tool_call>{% endfor %}<|im_end|>
 {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
 {% endif %}"""
-"""A chat template: tools declared as JSON, calls as JSON between tags behind text, thinking."""
+"""A chat template: tools declared as JSON, calls as JSON between tags after text, thinking."""
 
 
 class ScriptedChatModel(ScriptedModel):  # type: ignore[no-untyped-call]

@@ -111,7 +111,7 @@ def is_terminal() -> bool:
 
 
 def _others_draw() -> bool:
-    """Does a bar of tqdm stand on the terminal, as while transformers loads weights?"""
+    """Is a bar of tqdm on the terminal, as while transformers loads weights?"""
     bars = getattr(sys.modules.get("tqdm.std"), "tqdm", None)  # None also while it is being imported
     return bool(getattr(bars, "_instances", ()))
 

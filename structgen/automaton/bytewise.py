@@ -129,7 +129,7 @@ class Bytewise:
         return targets
 
     def over(self, position: int, answer: Answer) -> bool:
-        """May the text, begun at frame 0, end here?"""
+        """May the text, started at frame 0, end here?"""
         automaton, machine = self._automaton, self._automaton.tables.machine
         while position:
             ends = ends_at(automaton.tables.base, position)

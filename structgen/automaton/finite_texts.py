@@ -35,7 +35,7 @@ def may_be_null(automaton: Automaton, position: int) -> bool:
 
 
 def candidates(texts: list[bytes], begun: bytes) -> list[bytes]:
-    """Those of sorted texts that begin with a text. Further zeros behind a decimal point make no other text."""
+    """Those of sorted texts that begin with a text. Further zeros after a decimal point make no other text."""
     begun = _ZEROS.sub(rb"\1", begun) if begun[:1] != b'"' else begun
     first = last = bisect_left(texts, begun)
     while last < len(texts) and texts[last].startswith(begun):
@@ -68,7 +68,7 @@ class _Search:
         return sorted(complete)
 
     def _behind(self, text: bytes, position: int) -> tuple[set[bytes], list[tuple[bytes, int]]]:
-        """The texts that end behind a beginning, at once or with one more byte; and the longer beginnings."""
+        """The texts that end after a beginning, at once or with one more byte; and the longer beginnings."""
         self._text = self._said + text
         after = self._bytewise.successors(position, self._answer)
         following = {byte: int(after[byte]) for byte in after.nonzero()[0].tolist()}
@@ -90,5 +90,5 @@ class _Search:
         return ends | done, [each for each in longer if each[0] not in done]
 
     def _answer(self, check: Check, taken: bool) -> bool:
-        # A check that is asked behind a byte reads a text that is not known here: it counts as kept.
+        # A check that is asked after a byte reads a text that is not known here: it counts as kept.
         return taken or check.holds(self._automaton.reading().feed(self._text))

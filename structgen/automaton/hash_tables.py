@@ -1,6 +1,6 @@
 """The hash tables of the automaton: the frames, and the states that returns lead to.
 
-Both use open addressing: an entry stands at its hash, or at the next free place behind it.
+Both use open addressing: an entry is at its hash, or at the next free place after it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from structgen.kernels import Rows, kernel
 
 
 def slot(words: memoryview, key: int) -> int:
-    """The row of a key in the hash table of returns: where the key stands, or where it would be put.
+    """The row of a key in the hash table of returns: where the key is, or where it would be put.
 
     Args:
         words: the table: key, state, key, state and so on.

@@ -27,14 +27,14 @@ class _Block(NamedTuple):
 
     Attributes:
         way_out: see `Automaton.way_out`.
-        behind: for states that read one text, from a state to the states that may follow the whole text; None for a
+        after: for states that read one text, from a state to the states that may follow the whole text; None for a
             state that is not among them.
     """
 
     first: int
     expand: Callable[[int], None]
     way_out: Callable[[int], int] | None = None
-    behind: Callable[[int], Collection[int] | None] | None = None
+    after: Callable[[int], Collection[int] | None] | None = None
 
 
 class Blame(NamedTuple):
@@ -155,16 +155,16 @@ class Automaton:
         count: int,
         expand: Callable[[int], None],
         way_out: Callable[[int], int] | None = None,
-        behind: Callable[[int], Collection[int] | None] | None = None,
+        after: Callable[[int], Collection[int] | None] | None = None,
     ) -> int:
         """The first of `count` new states that share an expander and, if given, a `way_out` (see `shorten`).
 
         Args:
-            behind: for states that read one text, from a state to the states that may follow the whole text; None for
+            after: for states that read one text, from a state to the states that may follow the whole text; None for
                 a state that is not among them.
         """
         first = self.tables.stub(count)
-        self._blocks.append(_Block(first, expand, way_out, behind))
+        self._blocks.append(_Block(first, expand, way_out, after))
         return first
 
     def _block(self, state: int) -> _Block:
@@ -174,7 +174,7 @@ class Automaton:
     def expand_on(self, states: Sequence[int], seen: set[int] | None = None) -> None:
         """Expands states and the states that follow them, until `MAX_AHEAD` further states were reached.
 
-        States inside a text (see `later_block`) are skipped, and the search goes on behind the text.
+        States inside a text (see `later_block`) are skipped, and the search continues after the text.
 
         Args:
             seen: the states that earlier calls have reached, which are not followed again. This call adds its own.
@@ -182,8 +182,8 @@ class Automaton:
         reached = set[int]() if seen is None else seen
 
         def following(state: int) -> Collection[int]:
-            behind = self._behind(state)
-            return self._following(state) if behind is None else behind
+            after = self._after_text(state)
+            return self._following(state) if after is None else after
 
         self._search(states, reached, following, len(reached) + MAX_AHEAD)
 
@@ -206,10 +206,10 @@ class Automaton:
             seen.update(new)
         seen.difference_update(todo)  # which nobody has followed yet
 
-    def _behind(self, state: int) -> Collection[int] | None:
-        """The states that may follow the text in which a state stands; None where it stands in no text."""
-        behind = self._block(state).behind
-        return None if behind is None else behind(state)
+    def _after_text(self, state: int) -> Collection[int] | None:
+        """The states that may follow the text in which a state is; None where it is in no text."""
+        after = self._block(state).after
+        return None if after is None else after(state)
 
     def _following(self, state: int) -> list[int]:
         """Expands a state, and returns the states to which its row leads."""

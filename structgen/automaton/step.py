@@ -67,7 +67,7 @@ def aux_of(machine: Machine, state: int) -> int:
 def push(machine: Machine, ret: int, parent: int, count: int) -> int:
     """The number of the frame `(ret, parent, count)`, interned; -1 if there is no room for a new one."""
     frames, buckets = machine.frames, machine.buckets
-    # The frame may be there: look at its bucket, and at those behind it up to a free one.
+    # The frame may be there: look at its bucket, and at those after it up to a free one.
     mask = machine.n_buckets - 1
     slot = hash_frame(ret, parent, count) & mask
     while buckets[slot] != 0:

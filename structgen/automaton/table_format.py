@@ -141,7 +141,7 @@ class Machine(Record):
     scratch = number()  # the address of what Python has written for the kernel that it calls
     # Why a kernel has stopped: what it wants, of which state or return, for which outcome.
     want, argument, outcome = number(), number(), number()
-    # Where the walk for a mask goes on after it was stopped; `node` is also the bytes of a token that were read.
+    # Where the walk for a mask continues after it was stopped; `node` is also the bytes of a token that were read.
     phase, segment, node = number(), number(), number()
     # Tests: how they are answered; the last test that was met; for a test that stops a walk its frame, and whether the
     # byte before it was read; the state from which any bytes may follow.

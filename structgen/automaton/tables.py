@@ -266,7 +266,7 @@ class Tables:
 
     def literal(self, state: int) -> tuple[bytes, int]:
         """The bytes from a state on of which each is the only one that may come and counts nothing, at most
-        `LONGEST_LITERAL`; and the state behind them."""
+        `LONGEST_LITERAL`; and the state after them."""
         text, row = bytearray(), self.row(state)
         while row[: A + 1] == (RANGES, row[START], 1, NOTHING, 0) and len(text) < LONGEST_LITERAL:
             span, target = struct.unpack_from("2i", self._edge_bytes, 8 * row[START])
@@ -353,7 +353,7 @@ class Tables:
         return self.n_blocks - 1
 
     def _add_exits(self, exits: Int64) -> int:
-        """Write exits behind those that are there. Return the place of the first, which is never 0."""
+        """Write exits after those that are there. Return the place of the first, which is never 0."""
         first, self.n_exits = self.n_exits, self.n_exits + len(exits)
         if self.n_exits > len(self.exits):
             self._grow("exits", self.n_exits)

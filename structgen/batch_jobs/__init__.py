@@ -2,7 +2,7 @@
 
 `inputs` reads a folder, a file of rows (`files`), a table (`tables`) or an iterable, as `rows`. `running` runs them in
 one batch and gives freed rows to the next inputs, `job` counts their outcomes, `job_files` keeps what a stopped job
-goes on with, and `report` describes it. The run itself is `decoding`'s.
+continues with, and `report` describes it. The run itself is `decoding`'s.
 """
 
 from structgen.batch_jobs.inputs import read_inputs

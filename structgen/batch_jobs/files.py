@@ -111,14 +111,14 @@ def rows_of_path(
 
 
 def _kind(path: Path) -> tuple[str, bool]:
-    """The ending of a name, and whether `.gz` stands behind it."""
+    """The ending of a name, and whether `.gz` is after it."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     is_gz = suffixes[-1:] == [".gz"]
     return "".join(suffixes[-2:-1] if is_gz else suffixes[-1:]), is_gz
 
 
 def _of_shards(folder: Path, files: Iterable[Path], encoding: str | None) -> Rows:
-    """The rows of several files, each read as what it is; the name of the file stands before the id of a row."""
+    """The rows of several files, each read as what it is; the name of the file is before the id of a row."""
     for each in files:
         name, kind = shown(each.relative_to(folder).as_posix()), _kind(each)[0]
         try:
@@ -249,7 +249,7 @@ def _of_json_lines(path: Path, encoding: str | None) -> Rows:
 
 
 def _rest(number: int, error: BaseException) -> InputRow:
-    """Stands for all rows behind a place where a file cannot be read on."""
+    """Stands for all rows after a place where a file cannot be read on."""
     why = f"the file cannot be read behind row {number}: {type(error).__name__}: {excerpt(error)}"
     return InputRow(f"behind row {number}", error=why, source={"after": number})
 
@@ -347,7 +347,7 @@ class _Lines:
 
 
 def _next_row(reader: Iterator[list[str]]) -> list[str] | None:
-    """The next row; None behind the last. Cells may have any length, and other readers keep their own limit."""
+    """The next row; None after the last. Cells may have any length, and other readers keep their own limit."""
     limit = csv.field_size_limit(LONGEST)
     try:
         return next(reader, None)

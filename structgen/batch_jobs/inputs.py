@@ -42,27 +42,29 @@ def read_inputs(source: Any, *, encoding: str | None = None, without: Callable[[
     listed = isinstance(source, Iterable) and not isinstance(source, (Mapping, bytes))
     require(listed, "inputs", source, f"a path, a table, or an iterable, each item {KINDS}")
     total = len(source) if hasattr(source, "__len__") else None
-    return Inputs((row_of(value, number) for number, value in enumerate(source, 1)), total, stands=total is not None)
+    return Inputs((row_of(value, number) for number, value in enumerate(source, 1)), total, in_memory=total is not None)
 
 
 def inputs_of_lines(file: BinaryIO) -> Inputs:
     """A text of each line of a stream that is not blank, as soon as it has come."""
-    return Inputs(rows_of_lines(file), None, stands=False)
+    return Inputs(rows_of_lines(file), None, in_memory=False)
 
 
 class Inputs:
     """The inputs of a job, with an id each. A second input with the id of an earlier one is a row with an error.
 
     Attributes:
-        stands: all of them are there, so reading some ahead waits for nobody.
+        in_memory: all of them are there, so reading some ahead waits for nobody.
         total: how many there are; None if that is not known.
         several: how many values each has.
         id_field: the name of the field that the id is; "id" unless `id=` says another.
         broken: why the source has ended before its end; None if it has not.
     """
 
-    def __init__(self, rows: Iterator[InputRow], total: int | Callable[[], int] | None, *, stands: bool = True) -> None:
-        self._rows, self._total, self.stands, self.several = rows, total, stands, 1
+    def __init__(
+        self, rows: Iterator[InputRow], total: int | Callable[[], int] | None, *, in_memory: bool = True
+    ) -> None:
+        self._rows, self._total, self.in_memory, self.several = rows, total, in_memory, 1
         self.id_field, self.broken = "id", cast("StructgenError | None", None)
         self._is_named = False  # an input among the first has an id of its own
 

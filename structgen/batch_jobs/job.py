@@ -56,7 +56,7 @@ class Extraction(Generic[T]):
         seconds: the time from the first input to the last result.
         results: without `out=` and `on_entry=`, an entry for each input, in their order: `id` with `value` and
             `finish`, or with `error` and `input`. They are what a file would hold: values are data as in JSON.
-        values: beside `results`, the value of each input as an object of its type; None for one that failed.
+        values: next to `results`, the value of each input as an object of its type; None for one that failed.
     """
 
     done: int = 0
@@ -119,7 +119,7 @@ def extract_many(
         extract_many(model, "letters/", Person, prompt="Who writes?\\n{text}\\nJSON: ", out="people.jsonl", resume=True)
 
     Inputs are read as rows become free, so there may be more of them than fit into memory. One that cannot be read, or
-    whose run fails, is set aside with its error; the others go on.
+    whose run fails, is set aside with its error; the others continue.
 
     Args:
         model: as for `generate`.
@@ -130,9 +130,9 @@ def extract_many(
         prompt: a text with names of fields in braces (a text's field is `text`), or a function of the fields; None
             takes the field `text` as it is, or chat messages in a field `messages`.
         out: a file. It gets a line of JSON for each input: `id`, `value`, `finish`; or it is a table, if it ends in
-            `.csv`, `.tsv` or `.parquet`. Failed inputs go to the file with `.errors.jsonl` behind its name. None keeps
+            `.csv`, `.tsv` or `.parquet`. Failed inputs go to the file with `.errors.jsonl` after its name. None keeps
             all results in memory.
-        resume: go on where an earlier job with this `out` was ended; failed inputs are tried again, and so are those
+        resume: continue where an earlier job with this `out` was ended; failed inputs are tried again, and so are those
             that have changed, and those whose value was cut short under other `limits`. Model, schema, prompt and all
             other options must be those of that job.
         options: further ones of a job, see `help(structgen.batch_jobs.JobOptions)`. The prompt: `chat`,
@@ -209,7 +209,7 @@ def collect(
         with (
             files if files is not None else nullcontext(),
             progress_bar(inputs.counted() if job.progress else inputs.total, shown=job.progress) as tell,
-            closing(outcomes(_undone(inputs, files, report), ahead=inputs.stands)) as made,
+            closing(outcomes(_undone(inputs, files, report), ahead=inputs.in_memory)) as made,
         ):
             for outcome in made:
                 entry = outcome.entry

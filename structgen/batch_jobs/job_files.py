@@ -1,4 +1,4 @@
-"""The files of a job: its results, its failures, and beside them what a later run needs to go on.
+"""The files of a job: its results, its failures, and next to them what a later run needs to continue.
 
 For `out="people.jsonl"` there are
 
@@ -147,8 +147,8 @@ class JobFiles:
 
     Args:
         out: the file of results; its ending says whether it is a table.
-        settings: what must be equal where the job goes on, by name.
-        resume: go on with the job of this file; otherwise there must be none.
+        settings: what must be equal where the job continues, by name.
+        resume: continue with the job of this file; otherwise there must be none.
         escape_formulas: see `write_table`.
 
     Attributes:
@@ -211,7 +211,7 @@ class JobFiles:
             self._read()
 
     def _compare(self) -> None:
-        """Writes the settings, or compares them with those of the job that goes on."""
+        """Writes the settings, or compares them with those of the job that continues."""
         try:
             before = json.loads(self.places.settings.read_text(encoding="utf-8"))
         except FileNotFoundError as error:
@@ -316,7 +316,7 @@ class JobFiles:
 
 
 class _Lines:
-    """A file to which lines are added, each wholly or not at all.
+    """A file to which lines are added, each fully or not at all.
 
     Attributes:
         ids: of the entries that were added with an `error`.
@@ -399,7 +399,7 @@ def _entries_at(path: Path, offsets: Iterable[int]) -> Iterator[Entry]:
 
 
 def _replace(path: Path, lines: Iterable[bytes]) -> None:
-    """Writes a file anew: it has all of its old or all of its new contents, whatever happens."""
+    """Writes a file again: it has all of its old or all of its new contents, whatever happens."""
     new = path.with_name(f"{path.name}.new")
     with new.open("wb") as file:
         file.writelines(lines)

@@ -1,4 +1,4 @@
-"""The options of a job beside those of its calls."""
+"""The options of a job next to those of its calls."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _EVENT = allowing(lambda value: value is None or hasattr(value, "is_set"), "a th
 class JobOptions:
     """The options of a job with their checks and defaults. `extract_many` explains `prompt`, `out` and `resume`.
 
-    Of the metadata, an option that `decides` must be equal where a job goes on, and one of the `driver` is not for
+    Of the metadata, an option that `decides` must be equal where a job continues, and one of the `driver` is not for
     Ray's actors.
 
     Attributes:
@@ -67,12 +67,12 @@ class JobOptions:
         id: the field of the inputs that is their id.
         progress: show a bar on the standard error.
         keep: fields of the inputs that are carried into their results, as `input`; True for all but `text`.
-        columns: what each result says beside its value: "confidence" (of each member of an object, the probability of
+        columns: what each result says next to its value: "confidence" (of each member of an object, the probability of
             the scalar that the model was least sure of), "truncated" (JSON pointers of what limits have cut), "seed",
             "tokens", "seconds", "places" (of quotes; they are there anyway if the schema has some), "source" (the texts
             that are quoted, for the page `quotes.html`).
         several: how many values each input gets, with a seed each. Their ids are that of the input with `#1`, `#2`, ...
-            behind it, and they have `input_id` and `sample`. A job may go on with a larger number.
+            after it, and they have `input_id` and `sample`. A job may continue with a larger number.
         encoding: of files; None for UTF-8, or what a byte order mark says.
         max_failures: the most inputs that may fail before the job ends.
         cancel: ends the job when it is set, from another thread or a signal's handler.
@@ -130,7 +130,7 @@ class JobOptions:
 
     @property
     def deciding(self) -> dict[str, Any]:
-        """Those that must be equal where a job goes on. More values of each input may be added to several."""
+        """Those that must be equal where a job continues. More values of each input may be added to several."""
         deciding = {name: getattr(self, name) for name in options_with(JobOptions, "decides")}
         return deciding | {"several": self.several > 1} | ({"examples": self.examples} if self.examples else {})
 

@@ -50,7 +50,7 @@ def _card(anchor: str, entry: Mapping[str, Any]) -> str:
 def _marked(
     anchor: str, title: str, text: str, places: Mapping[str, Sequence[Mapping[str, Any]]], colours: Mapping[str, int]
 ) -> Iterator[str]:
-    """A document with its quotes marked. Where several stand, the mark is the first one's and names all."""
+    """A document with its quotes marked. Where several overlap, the mark is the first one's and names all."""
     spans = [
         (place["start"], place["end"], pointer)
         for pointer, each in places.items()

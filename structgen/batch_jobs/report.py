@@ -27,7 +27,7 @@ from structgen.trace.records import CUT
 
 SLOWEST = 10
 CAUSES = 50
-"""Causes of failures that are told apart."""
+"""Causes of failures that are distinguished."""
 FIELDS = 200
 QUOTING = 1000
 """Results whose quotes are shown on a page."""
@@ -62,7 +62,7 @@ def write_report(name: str, folder: Path, lines: Iterable[Iterable[bytes]]) -> N
 
 
 def _noting(results: Iterator[Any], quoting: list[Any]) -> Iterator[Any]:
-    """The results; the first ones with the quotes' places and the texts where they stand are noted."""
+    """The results; the first ones with the quotes' places and the texts that they are from are noted."""
     for entry in results:
         if len(quoting) < QUOTING and SOURCE in entry and PLACES in entry:
             quoting.append(entry)

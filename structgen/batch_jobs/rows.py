@@ -233,7 +233,7 @@ def row_of(value: Any, number: int) -> InputRow:
 
 
 def _as_dict(value: Any) -> Any:
-    """A named tuple, a record of numpy, a dataclass or a model of Pydantic as a dict; all else as it is."""
+    """A named tuple, a record of numpy, a dataclass or a model of Pydantic as a dict; everything else as it is."""
     if isinstance(value, type):
         return value
     names = getattr(getattr(value, "dtype", None), "names", None)

@@ -29,7 +29,7 @@ from structgen.patience import Deadline
 from structgen.trace.records import CUT
 
 JOINING = 2.0
-"""New prompts cost a pass of their own, so they join together once free rows have wasted so many steps."""
+"""New prompts cost a pass of their own, so they join together once free rows have wasted that many steps."""
 AHEAD = 4
 """Inputs that are read and sorted by length together, in batches."""
 

@@ -1,4 +1,4 @@
-"""The settings of a job as digests, so that no job goes on with other ones."""
+"""The settings of a job as digests, so that no job continues with other ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NOT_THE_USERS = {"builtins", "pydantic", "typing", "typing_extensions", "enum",
 
 
 def job_settings(model: Any, schema: Any, job: JobOptions, options: CallOptions) -> dict[str, str]:
-    """What must be equal where a job goes on: digests by name.
+    """What must be equal where a job continues: digests by name.
 
     Functions count by name and code: a prompt that is a lambda, a guard, the validators of a type.
 

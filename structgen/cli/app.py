@@ -122,7 +122,7 @@ def trace(
     sampling: Sampling,
     limits: Limits,
 ) -> None:
-    """Generate a value and show what happened: token by token, what was taken back and why, how sure the model was."""
+    """Generate a value and show what happened: token by token, what was rolled back and why, how sure the model was."""
     import_engine()
     from structgen.trace.page import write
     from structgen.trace.report import Report

@@ -69,7 +69,7 @@ def verdicts(schema: Any, files: Sequence[str]) -> Iterator[Verdict]:
     """Yields the result for each document.
 
     Args:
-        files: files of JSON, or of JSON lines by their endings, which may have `.gz` behind them; `-` reads lines from
+        files: files of JSON, or of JSON lines by their endings, which may have `.gz` after them; `-` reads lines from
             the standard input. Of a line that `extract` has written, the value is judged.
     """
     read = _reader(schema)

@@ -76,7 +76,7 @@ class JsonSchema(Uncompiled):
         schema: a JSON Schema (dict or bool), any Python type that `pydantic.TypeAdapter` takes, or a function, for the
             arguments it can be called with.
         order: the order of declared members: "schema", "any", or names to put first in every object that declares them.
-        whitespace: where white space stands.
+        whitespace: where white space is written.
         closed: for Python types: allow no undeclared members in objects (the default). A dict says so itself.
         format: "enforce" checks the standard's formats of strings, "annotate" none.
         registry: a `referencing.Registry` with the targets of remote references; nothing is ever fetched.

@@ -154,7 +154,7 @@ class Text(Composition):
         min_chars, max_chars: bounds of the length in characters, including the end. A special token has no characters.
         name: of a capture, as in `Capture`; empty for none.
         stop: strings that end the text as those of `until` do, but that its capture leaves out.
-        max_tokens: at most so many tokens begin in the text, its end included: when only the shortest end fits into
+        max_tokens: at most that many tokens begin in the text, its end included: when only the shortest end fits into
             what is left, this is what follows. A token that ends in the middle of a character may add its rest to them.
         temperature: with which the tokens that begin in the text are drawn; None for that of the request. Only
             `generate` and `stream` draw.

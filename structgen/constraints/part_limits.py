@@ -1,10 +1,10 @@
 """Limits of single parts: how many tokens may begin in one, and their temperature.
 
-The automaton knows no tokens, so they are counted beside it, by the threads that are alive behind each byte: a token
+The automaton knows no tokens, so they are counted next to it, by the threads that are alive after each byte: a token
 begins in a part if its first byte is the part's. As soon as the shortest end of the part needs all tokens that are
-left, only this end may follow: the part's thread is replaced by one that reads the end and goes on behind the part. A
-character that is begun is completed first, and a token can make the end longer, where a pattern wants more text. So the
-part may have a few tokens more than its limit.
+left, only this end may follow: the part's thread is replaced by one that reads the end and continues after the part. A
+partial character is completed first, and a token can make the end longer, where a pattern wants more text. So the part
+may have a few tokens more than its limit.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class PartBudgets:
         return next((each.max_tokens for each in limits if each is not None), None)
 
     def _read(self, before: int, token: int, counted: Counted) -> tuple[dict[object, int], dict[Thread, bytes]]:
-        """The counts behind a token, and the threads of which only these ends may follow."""
+        """The counts after a token, and the threads of which only these ends may follow."""
         with self._grammar.lock:
             position, counts = self._walked(before, self._grammar.vocabulary.token(token), dict(counted))
             begun = list(self._threads(position, counts))
@@ -86,7 +86,7 @@ class PartBudgets:
         return counts, {thread: end for thread, end in ends if end is not None}
 
     def _walked(self, position: int, token: bytes, counts: dict[object, int]) -> tuple[int, dict[object, int]]:
-        """The position behind one more token, and the number of tokens that have begun in each part there."""
+        """The position after one more token, and the number of tokens that have started in each part there."""
         own = frozenset[object]()
         for place, byte in enumerate(token):
             position = self._automaton.walk.step(position, byte, lambda check, taken: True)
@@ -149,7 +149,7 @@ class PartBudgets:
             inner = self._ended(thread.position, ends)
             return [thread._replace(position=inner)] if inner else []
         if not ends[thread]:
-            return self._automaton.behind([thread]).threads
+            return self._automaton.reach_after([thread]).threads
         entered = self._automaton.enter(self._only(ends[thread]))
         return [Thread(entered.start, entered, thread.after, frozenset())]
 

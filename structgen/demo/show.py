@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 REAL = "smollm2"
 DRAWN = 12
-"""Sentences that are drawn, beside those written by hand."""
+"""Sentences that are drawn, next to those written by hand."""
 FREE_TOKENS = 128
 """The most tokens of an unconstrained answer: a real model that begins to repeat itself does not end."""
 _SHOWN = 200

@@ -126,7 +126,7 @@ def scores(lines: Sequence[Line], used: Mapping[int, Sequence[str | float]]) -> 
     """How likely each line is a row, or has one, that no value was made of, from 0 to 1.
 
     Lines of the kind that values were made of are 1, and so are all lines if there are no values. A line that says
-    much more than its value is 0.7: it may have two rows. Others are 0.5, but a sentence beside a list or table
+    much more than its value is 0.7: it may have two rows. Others are 0.5, but a sentence next to a list or table
     without a number, and a heading, which are 0.1. Headers of tables and rules are no rows, and not listed.
     """
     kinds = {lines[number].unit.kind for number in used}

@@ -130,7 +130,7 @@ def _groups(units: Sequence[Unit], chosen: Iterable[int]) -> Iterator[list[int]]
 
 
 def _last(window: Sequence[int], costs: Sequence[int], tokens: int) -> list[int]:
-    """The units at the end of a window that have at most so many tokens together."""
+    """The units at the end of a window that have at most that many tokens together."""
     kept = list[int]()
     for number in reversed(window):
         tokens -= costs[number]
@@ -141,7 +141,7 @@ def _last(window: Sequence[int], costs: Sequence[int], tokens: int) -> list[int]
 
 
 def shown(text: str, units: Sequence[Unit], window: Sequence[int]) -> str:
-    """The text of a window; where a table goes on, or lines are left out of it, its header comes first."""
+    """The text of a window; where a table continues, or lines are left out of it, its header comes first."""
     lines, before = list[str](), -1
     for number in window:
         unit = units[number]

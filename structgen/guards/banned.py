@@ -97,8 +97,8 @@ class Banned(Guard[BanState], Generic[S]):
         other._strings = StringFinder(None, declared)
         return other
 
-    def behind(self, prompt: bytes) -> Self:
-        """This ban, for a text behind a prompt in which a banned text may have begun."""
+    def after(self, prompt: bytes) -> Self:
+        """This ban, for a text after a prompt in which a banned text may have started."""
         begun = prompt[-LONGEST_BEGUN:]
         after: Any = self._search.feed(self._search.start, begun, -len(begun))
         while isinstance(after, Hit):  # the prompt has a banned text of its own
@@ -220,7 +220,7 @@ class BannedWords(Banned[WordSearch]):
     Args:
         words: at least one; each may have spaces and any other characters.
         ignore_case: upper and lower case are the same, by Unicode's full case folding (`Straße`, `STRASSE`).
-        whole_word: only where no letter, digit or underscore stands beside the word: *talk* does not ban *talkative*.
+        whole_word: only where no letter, digit or underscore is next to the word: *talk* does not ban *talkative*.
             The next character must be known first, so the veto comes one character later, or at the end.
         normalised: compatible characters are the same (NFKC: ﬁ and fi, full-width letters); diacritics and invisible
             characters do not count.
@@ -228,7 +228,7 @@ class BannedWords(Banned[WordSearch]):
         scope: "text": the whole text, as it is written. "strings": string values of JSON, not names; escapes are read,
             so `\\u0062ad` is *bad*. "all": both of them, and names, which the schema may force. A JSON pointer: only
             the strings there; `*` in it is any one name or index, or part of it, `**` any number of them.
-        across_prompt: a word that begins in the prompt counts too: behind `Let us ta`, *talk* bans the text `lk`.
+        across_prompt: a word that begins in the prompt counts too: after `Let us ta`, *talk* bans the text `lk`.
 
     Raises:
         OptionError: a word is empty, or has no characters that count; or all words together have more than 2,000,000

@@ -125,7 +125,7 @@ def is_word_character(char: str) -> bool:
 
 
 def not_beside(characters: str, pattern: str, before: bool, after: bool) -> str:
-    """A pattern with none of some characters before it, behind it, or both."""
+    """A pattern with none of some characters before it, after it, or both."""
     return f"(?<![{characters}])" * before + pattern + f"(?![{characters}])" * after
 
 

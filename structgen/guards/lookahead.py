@@ -110,7 +110,7 @@ class GuardMask:
         watch.mask()          # before each token, uint32[vocabulary.words]
         watch.advance(token)
 
-    A word that has begun may have to end in another way than the model wants. A loop with rollbacks would go back and
+    A word that has started may have to end in another way than the model wants. A loop with rollbacks would go back and
     begin another word.
 
     Args:

@@ -1,4 +1,4 @@
-"""A type's own validators as a guard. It serves loops other than `generate`, and works beside any other constraint."""
+"""A type's own validators as a guard. It serves loops other than `generate`, and works next to any other constraint."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ValueVeto(Veto):
     pointer: str  # JSON pointer of the value
     end: int  # the offset of the byte after it
     message: str  # the validators' message
-    is_alone: bool = False  # nothing beside the value decides
+    is_alone: bool = False  # nothing next to the value decides
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ MAX_BYTES = 2_000_000
 
 
 class Hit(NamedTuple):
-    """A word stands in the text."""
+    """A word is in the text."""
 
     offset: int  # the first byte of the word
     word: int  # the number of the word
@@ -165,7 +165,7 @@ class WordSearch:
         return self._walk(0, units)[1] >= 0
 
     def rests(self, node: int, limit: int) -> Iterator[bytes]:
-        """The rests of the words that have begun at a node, up to `limit` units long."""
+        """The rests of the words that have started at a node, up to `limit` units long."""
         while node:
             size = self._depth[node]
             begun = self.units[self._sample[node]][:size]
@@ -201,7 +201,7 @@ class WordTokens:
         return np.unique(np.searchsorted(starts, np.array(places, np.int64), side="right") - 1)
 
     def suspects(self, node: int) -> NDArray[np.int64]:
-        """The tokens that contain a word, or begin with the rest of a word that has begun at a node."""
+        """The tokens that contain a word, or begin with the rest of a word that has started at a node."""
         rests = set(self._search.rests(node, self._longest))
         starting = [self._ids[starting_with(self._units, rest)] for rest in rests]
         return np.unique(np.concatenate([self._hits, *starting]))

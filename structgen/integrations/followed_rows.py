@@ -65,7 +65,7 @@ class FollowedRow:
         self._taken: list[int] = []
 
     def go_to(self, ids: list[int]) -> None:
-        """Moves the matcher behind these ids. First it goes back to where they differ from the ids before."""
+        """Moves the matcher after these ids. First it goes back to where they differ from the ids before."""
         matcher, taken = self.matcher, self._taken
         if matcher is None:
             return
@@ -87,7 +87,7 @@ class FollowedRow:
 def masks_of(rows: Sequence[FollowedRow], words: int) -> Words:
     """Returns the masks of the rows: uint32[rows, words].
 
-    All tokens are allowed in plain text, and behind an end token, where a loop pads. No token is allowed in a row with
+    All tokens are allowed in plain text, and after an end token, where a loop pads. No token is allowed in a row with
     an error, such as a dead end.
     """
     masks = np.full((len(rows), words), 0xFFFFFFFF, np.uint32)

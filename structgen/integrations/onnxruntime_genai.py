@@ -50,7 +50,7 @@ class GeneratorConstraint:
     def apply(self, generator: Any) -> None:
         """Sets the generator's logits of tokens that are not allowed to minus infinity.
 
-        Call it behind `append_tokens` of the prompts, and before each `generate_next_token`, also behind `rewind_to`.
+        Call it after `append_tokens` of the prompts, and before each `generate_next_token`, also after `rewind_to`.
 
         Raises:
             OptionError: the number of rows, beams among them, is not the number of schemas.

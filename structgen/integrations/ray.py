@@ -51,7 +51,7 @@ def extract_on_ray(
         extract_on_ray("Qwen/Qwen3-0.6B", "letters/", Person, prompt=PROMPT, out="people.jsonl", actors=4, num_gpus=1)
 
     The results and the failed inputs are written on this machine as soon as a call of an actor is over, to the same
-    files as by `extract_many`: either can go on where the other was ended. Call `ray.init` before to choose the
+    files as by `extract_many`: either can continue where the other was ended. Call `ray.init` before to choose the
     cluster; otherwise Ray starts one on this machine.
 
     Args:
@@ -144,7 +144,7 @@ class Extractor:
     """An actor: it loads a model once, and makes an entry of each row of a batch.
 
     Use it in a pipeline of your own: `dataset.map_batches(Extractor, fn_constructor_args=(model, schema, options))`.
-    Rows of the dataset need a column `row`, the JSON text of fields with an `id` (or columns `id` and `given` beside
+    Rows of the dataset need a column `row`, the JSON text of fields with an `id` (or columns `id` and `given` next to
     it: a prompt of chat messages or token ids as JSON, or null). The result has a column `entry`, and a column `costs`
     with `[tokens, seconds]` of each.
 

@@ -2,7 +2,7 @@
 
     python -m sglang.launch_server --model-path ... --grammar-backend structgen
 
-`register` is an entry point of SGLang's plugins: it is enough to install structgen beside SGLang.
+`register` is an entry point of SGLang's plugins: it is enough to install structgen next to SGLang.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class SGLangBackend(BaseGrammarBackend):  # type: ignore[misc]
     """Compiles the constraints of requests, in SGLang's thread pool.
 
     Args:
-        end_ids: tokens that end a text beside the tokenizer's own.
+        end_ids: tokens that end a text next to the tokenizer's own.
     """
 
     def __init__(self, grammars: TextGrammars, end_ids: Iterable[int]) -> None:

@@ -73,7 +73,7 @@ class TextGrammars:
         """Returns a matcher of a request's grammar. The prompt is not known, so a canonical text's first token is free.
 
         Args:
-            end_ids: tokens that may end the text beside the tokenizer's own.
+            end_ids: tokens that may end the text next to the tokenizer's own.
 
         Raises:
             RequestError, ValueError: the constraint cannot work; the message says why.

@@ -5,7 +5,7 @@ by its *holes*. A hole is a place in the item that may be written last: the last
 object (their order does not matter), and so on inwards. For example, `{"a": 1, "b": 2}` is indexed as `{"b": 2}` with a
 hole at "a", which held 1, and as `{"a": 1}` with a hole at "b", which held 2. Everything but one hole of the current
 item is known, so one look-up finds the values that the hole held. A chance collision of hashes only makes a check ask
-once more.
+again.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Earlier:
     def __init__(self) -> None:
         self.count = 0
         self.first_container: float = inf
-        # The containers around a hole -> the first index. These and the hashes of the values beside the hole -> the
+        # The containers around a hole -> the first index. These and the hashes of the values next to the hole -> the
         # first index of a whole container, and the scalars.
         self._shapes: dict[tuple[Level, ...], int] = {}
         self._whole: dict[tuple[Hashable, ...], int] = {}
@@ -127,16 +127,16 @@ class Earlier:
         return scalars.among(texts, size) if scalars else []
 
     def hole(self, size: int, within: Sequence[OpenContainer], *, pending: bool) -> Scalars | bool:
-        """What the first `size` items held at the place where the current item is open, all else being equal.
+        """What the first `size` items held at the place where the current item is open, everything else being equal.
 
         Args:
             within: the open containers inside the item, the innermost first.
-            pending: has a member of the innermost container begun?
+            pending: has a member of the innermost container started?
 
         Returns:
-            If a member has begun: the scalars at its place. If none has: did an item hold a container there that equals
-            the innermost one? False if no item matches, or if a member's value comes next: then only a token that
-            contains the whole value could complete it.
+            If a member has started: the scalars at its place. If none has: did an item hold a container there that
+            equals the innermost one? False if no item matches, or if a member's value comes next: then only a token
+            that contains the whole value could complete it.
         """
         shape: list[Level] = []
         for inner in reversed(within):

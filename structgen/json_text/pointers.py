@@ -1,4 +1,4 @@
-"""Reads a JSON text while it is written: which values are complete, and where each stands in the text."""
+"""Reads a JSON text while it is written: which values are complete, and where each is in the text."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What has been read of a JSON text, for checks: open containers with their members, and the unfinished token.
 
 A `JsonReading` is a value: `feed` gives a new one and leaves the old one as it was. So matchers keep readings to roll
-back to, and forks share them. Finished members stand in logs that grow in place; each reading knows how many of a log's
+back to, and forks share them. Finished members are in logs that grow in place; each reading knows how many of a log's
 members are its own, and a log is copied where two readings go different ways. A reading that is made only to ask a
 question (`keep=False`) does not change the logs.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 Counted = tuple[tuple[object, int], ...]
-"""The tokens that have begun in each part with limits in which a text is."""
+"""The tokens that have started in each part with limits in which a text is."""
 
 
 class Budgets(Protocol):
@@ -22,7 +22,7 @@ class Budgets(Protocol):
         ...
 
     def cut(self, before: int, token: int, counted: Counted) -> int | None:
-        """Returns the limit that let a part only end behind a token; None for none."""
+        """Returns the limit that let a part only end after a token; None for none."""
         ...
 
     def temperature(self, position: int) -> float | None:

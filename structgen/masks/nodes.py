@@ -28,7 +28,7 @@ first_byte, last_byte = field(0, mask=255), field(0, shift=8)
 """The bytes of an edge of the automaton."""
 
 FLAG = 3
-"""Column of the stack behind state, frame and counter: a flag of the walk."""
+"""Column of the stack after state, frame and counter: a flag of the walk."""
 
 
 @inner_kernel

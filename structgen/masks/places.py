@@ -59,7 +59,7 @@ class MatcherPlace:
 
 
 class MatcherPlaces(Transitions):
-    """The places of a grammar. The oldest are forgotten first; who holds one can go on from it. Safe for threads.
+    """The places of a grammar. The oldest are forgotten first; who holds one can continue from it. Safe for threads.
 
     Attributes:
         ways: `position << TOKEN_BITS | token` -> the place to which a token has led, whatever the text.

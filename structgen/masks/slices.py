@@ -5,8 +5,8 @@ which any number of letters may follow, one row of a mask has all tokens of lett
 the trie that have no other tokens (`ClassSlice`).
 
 But the first character of most tokens is of another class: a grammar treats a space or a bracket separately, and a name
-begins with a letter but goes on with digits too. So the tokens are also sorted by their first byte and the class of the
-other bytes (`RestSlice`). The slices for free strings and for free text are in `string_slices`.
+begins with a letter but continues with digits too. So the tokens are also sorted by their first byte and the class of
+the other bytes (`RestSlice`). The slices for free strings and for free text are in `string_slices`.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def tables_of(machine: Machine) -> VocabularyTables:
 class ClassSlice:
     """Whole tokens by class and length.
 
-    For the classes inside quotes, a token that closes the string is impure, and a token that cannot stand inside a
+    For the classes inside quotes, a token that closes the string is impure, and a token that cannot appear inside a
     string has length 0.
     """
 
@@ -115,7 +115,7 @@ class RestSlice:
 
     ids: Int32  # int32[.]: tokens, by class and then by first byte
     starts: Int32  # int32[NAMING, 257]: `ids[starts[k, b]:starts[k, b + 1]]` are those of class `k` and first byte `b`
-    cover: Uint8  # uint8[NAMING, trie nodes]: 1 if a subtree's tokens are of the class behind a first byte; or `IMPURE`
+    cover: Uint8  # uint8[NAMING, trie nodes]: 1 if a subtree's tokens are of the class after a first byte; or `IMPURE`
     rows: Uint32  # uint32[., words]: the tokens of a class and a first byte, if there are `MANY_IDS` or more
     row_of: Int32  # int32[NAMING, 256]: the number of that row, or -1
 
@@ -171,7 +171,7 @@ class TokenCharacters:
 
 
 def _quoted_lengths(needs: Int32, closes: Int32, ends_line: npt.NDArray[np.bool_]) -> Uint8:
-    """uint8[tokens]: the number of characters of each token inside a string; 0 if the token cannot stand there;
+    """uint8[tokens]: the number of characters of each token inside a string; 0 if the token cannot appear there;
     `IMPURE` if it closes the string or may end a line."""
     lengths = np.where(needs == NEVER, 0, np.where(ends_line, IMPURE, np.minimum(needs, ANY_LENGTH)))
     return np.where(closes[:, 0] > 0, IMPURE, lengths).astype(np.uint8)
@@ -297,7 +297,7 @@ class Slices:
 
 
 def _most_separators(data: npt.NDArray[np.uint8], offsets: Int32) -> int:
-    """The largest number of commas in a token. Adjacent commas count as one, since an item must stand between two."""
+    """The largest number of commas in a token. Adjacent commas count as one, since an item must appear between two."""
     commas = data == 0x2C
     commas[1:] &= ~commas[:-1] | np.isin(np.arange(1, len(data)), offsets)
     before = np.concatenate([[0], np.cumsum(commas)])

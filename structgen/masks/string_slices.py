@@ -32,7 +32,7 @@ Uint32 = npt.NDArray[np.uint32]
 IMPURE = 255
 """In place of a length: the token has characters of another kind."""
 NEVER = 1 << 30
-"""In place of the number of code points that a token needs: the token cannot stand there at all."""
+"""In place of the number of code points that a token needs: the token cannot appear there at all."""
 HEAD, SKIP, TOKEN = range(3)
 """Columns of the nodes of a `Trie`, in preorder: `depth << 8 | byte`; the first node after the subtree; and the token
 that ends at the node (-1: none; `HAS_TWIN` is added if several ids have its bytes)."""
@@ -131,7 +131,7 @@ def _suffix_trie(vocabulary: Vocabulary, tokens: Int64, starts: npt.NDArray[Any]
     trie = Trie.build(data, offsets)
     empty = np.flatnonzero(sizes == 0)
     order = np.concatenate([empty, sorted_ids(data, offsets)])
-    # Equal suffixes stand side by side in this order, the first of which is their node's.
+    # Equal suffixes are side by side in this order, the first of which is their node's.
     heads = np.zeros(len(tokens) + 1, np.int64)
     heads[order] = np.arange(len(tokens))
     bounds = np.append(heads[trie.token[trie.token >= 0]], len(tokens))

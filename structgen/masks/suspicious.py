@@ -44,7 +44,7 @@ class WholeValues:
         mask: uint32[words], the same as a packed mask.
         several: int64[.], those that may hold several strings.
         several_or_other: int64[.], `several`, and all that may hold another value than a string without escapes.
-        texts: what stands between quotes in the tokens.
+        texts: what is between quotes in the tokens.
     """
 
     def __init__(self, tokens: list[tuple[bytes, int]], width: int) -> None:
@@ -65,24 +65,24 @@ class WholeValues:
         other = {i for token, i in tokens if _NO_PLAIN_STRING.search(token)}
         self.several, self.several_or_other = _array(sorted(several)), _array(sorted(several | other))
 
-    def holding(self, texts: Iterable[bytes], begun: bytes | None) -> list[int]:
+    def holding(self, texts: Iterable[bytes], started: bytes | None) -> list[int]:
         """The tokens that hold one of these texts between quotes.
 
         Args:
-            begun: the part of a name or string that was read, if one is open. Tokens that end it and then hold the
-                same name or string once more are among the result.
+            started: the part of a name or string that was read, if one is open. Tokens that end it and then hold the
+                same name or string again are among the result.
         """
         tokens = [token for text in texts for token in self._by_text.get(text, ())]
-        return tokens + self._again.get(begun, []) if begun is not None else tokens
+        return tokens + self._again.get(started, []) if started is not None else tokens
 
 
 class Suspicious:
     """The tokens of a vocabulary that a check may be asked about.
 
     Attributes:
-        heads: what stands before the first quote in the tokens that have a quote.
+        heads: what is before the first quote in the tokens that have a quote.
         escaped: int64[.], the tokens that have a quote and a backslash.
-        whole: the tokens that hold a whole value or name; those that do so behind their first quote.
+        whole: the tokens that hold a whole value or name; those that do so after their first quote.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:

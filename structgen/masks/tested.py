@@ -1,7 +1,7 @@
-"""Masks at positions behind which tests stand: the mask with every test answered "yes", corrected for the text.
+"""Masks at positions that tests follow: the mask with every test answered "yes", corrected for the text.
 
 `Grammar` caches masks by position, and a position does not know the text that a check asks about. So the cached mask
-takes every answer for "yes", and a `TestedMask` beside it finds the tokens for which that may be wrong. An exact walk
+takes every answer for "yes", and a `TestedMask` next to it finds the tokens for which that may be wrong. An exact walk
 follows each of them for the text at hand. These tokens are
 - those that start with what a check suspects of the string or name that is being read;
 - all that pass a test, where a check suspects everything;
@@ -34,7 +34,7 @@ class Snapshot:
     count: int
     reading: JsonReading
     before: Snapshot | None  # an earlier snapshot of the same walk
-    mask: Uint32 | None = None  # the mask behind these tokens, once it was computed
+    mask: Uint32 | None = None  # the mask after these tokens, once it was computed
 
 
 class TestedMask:

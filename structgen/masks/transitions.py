@@ -26,7 +26,7 @@ class Question(NamedTuple):
     """A test that must be answered before it is known whether a token is allowed."""
 
     check: Check
-    taken: int  # the bytes of the token that stand before the test
+    taken: int  # the bytes of the token that are before the test
     yes: int  # the position where the walk resumes after this answer; negative where the answer refuses the token
     no: int
 

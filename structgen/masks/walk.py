@@ -38,7 +38,7 @@ MAX_FIT = 12
 AWAY = 2
 """Walking this many tokens that no text class covers takes as long as walking one token that may leave a text."""
 NO_CLASS, STOPPED = -1, -2
-"""Results of `_class_behind` in place of a class."""
+"""Results of `_class_after` in place of a class."""
 FIRST_REST = len(TEXT_CLASSES)
 """The first row of `Slices.runs` for a `RestSlice`; the rows before it are those of the text classes."""
 
@@ -119,7 +119,7 @@ def _takes_names(machine: Machine, state: int) -> bool:
 
 
 @inner_kernel
-def _class_behind(machine: Machine, state: int, frame: int, count: int, byte: int) -> int:
+def _class_after(machine: Machine, state: int, frame: int, count: int, byte: int) -> int:
     """The largest class of `RestSlice` of which any number of characters may follow a byte.
 
     `NO_CLASS` if there is none, `STOPPED` if something is wanted. The state after the byte may take no such character
@@ -156,7 +156,7 @@ def _in_class(k: int, byte: int) -> bool:
 
 
 @inner_kernel
-def _allow_behind(machine: Machine, out: int, k: int, byte: int) -> None:
+def _allow_after(machine: Machine, out: int, k: int, byte: int) -> None:
     """Allow the tokens that have this first byte, and after it only characters of class `k`."""
     tables = tables_of(machine)
     starts = tables.rest_starts
@@ -182,13 +182,13 @@ def _walk_byte(machine: Machine, out: int, low: int, byte: int, best: int, withi
     if high - first[byte] < MANY or (within > 0 and _in_class(best, byte)):
         return _walk(machine, out, low, high, best, within)
     state, frame, count = above(machine, 1)
-    k = _class_behind(machine, state, frame, count, byte)
+    k = _class_after(machine, state, frame, count, byte)
     if k == STOPPED:
         machine.node = low
         return -1
     if k == NO_CLASS:
         return _walk(machine, out, low, high, best, within)
-    _allow_behind(machine, out, k, byte)
+    _allow_after(machine, out, k, byte)
     return _walk(machine, out, low, high, FIRST_REST + k, ANY_LENGTH)
 
 

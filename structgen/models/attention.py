@@ -3,7 +3,7 @@
 Slots need a mask of four dimensions, or none. torch's attention and the eager one take it; flash attention, flex
 attention and kernels from the hub do not. So a model with another attention is switched to torch's for the run.
 
-On Hopper and newer devices torch prefers cuDNN's attention. That kernel is built anew, in tens of milliseconds, for
+On Hopper and newer devices torch prefers cuDNN's attention. That kernel is built again, in tens of milliseconds, for
 every new shape, and a row that grows by a token is a new shape at every step. torch's other kernels take any shape.
 """
 

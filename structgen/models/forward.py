@@ -140,9 +140,9 @@ def why_inexact(module: PreTrainedModel, forward: Forward) -> str:
 
 
 def _several_and_one_by_one(module: PreTrainedModel, forward: Forward) -> tuple[Tensor, Tensor]:
-    """The logits after three tokens behind a cache, read at once and one by one: float[width] each.
+    """The logits after three tokens after a cache, read at once and one by one: float[width] each.
 
-    Not beside an uncached pass, by which a `testing.ScriptedModel` cannot know where its prompt ends.
+    Not next to an uncached pass, by which a `testing.ScriptedModel` cannot know where its prompt ends.
     """
     probe = probe_ids(module)
     row = _probe(module, probe[:8])

@@ -50,7 +50,7 @@ def text_groups(rows: Sequence[Row], spare: int) -> list[list[int]]:
     """Indexes of rows that are read together: all with few pending tokens, and groups of the others.
 
     Rows with one pending token are a group of their own where they would cost more than `spare` tokens of padding
-    beside the others.
+    next to the others.
     """
     pending = [len(row.ids) - row.valid for row in rows]
     if len(set(pending)) == 1 and pending[0] <= SHORT:  # most steps

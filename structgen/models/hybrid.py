@@ -1,10 +1,10 @@
-"""Rows of models that have recurrent states, alone or beside keys and values, side by side in one forward pass.
+"""Rows of models that have recurrent states, alone or next to keys and values, side by side in one forward pass.
 
 Keys and values lie in slots, as for any row. The states of the rows that are read together stay where the model writes
 them, as long as the rows are the same. When they change, each row's states are put aside, and those of the next rows
 are laid together.
 
-A state has no past, and padding would change it. So a prompt is read by its row alone. Behind it, each forward pass
+A state has no past, and padding would change it. So a prompt is read by its row alone. After it, each forward pass
 reads as many tokens as all rows have to read, where the model's states allow that (`recurrent`), else one. Going back
 restores a copy of an earlier state and reads on from there; the row's slots are still right.
 """
@@ -52,7 +52,7 @@ Settings = list[dict[str, Any]]
 """The attributes of each layer with states, as transformers sets them when a layer reads its first tokens."""
 
 LEAST_SHARE = 16
-"""Where tokens behind a state are read one by one, at least so many remembered tokens must be there for each."""
+"""Where tokens after a state are read one by one, at least this many remembered tokens must be there for each."""
 
 
 class SlotAndStateLayer(StateLayer, SlotLayer):  # type: ignore[misc]
@@ -137,7 +137,7 @@ class HybridForward(SlotForward):
 
     Args:
         module: a model that `takes_states`.
-        at_once: how many tokens behind a state one forward pass reads.
+        at_once: how many tokens after a state one forward pass reads.
     """
 
     foresees = False
@@ -181,7 +181,7 @@ class HybridForward(SlotForward):
         return torch.stack([logits[row] for row in rows])
 
     def remembers(self, row: Row) -> int:
-        """See `Forward`. There must be a state behind it."""
+        """See `Forward`. There must be a state after it."""
         if self.prefixes is None or row.inputs is not None:
             return 0
         return self.prefixes.lookup(row.ids[:-1], stated=True).length
@@ -204,7 +204,7 @@ class HybridForward(SlotForward):
         return least if least * rows / (self._spare + least * rows) >= whole else most
 
     def columns_for(self, rows: Sequence[Row]) -> int:
-        """See `Forward`. 0: a state cannot go back behind a wrong draft."""
+        """See `Forward`. 0: a state cannot go back after a wrong draft."""
         return 0
 
     def fork(self, row: Row, twin: Row) -> None:
@@ -217,7 +217,7 @@ class HybridForward(SlotForward):
         self._kept.pop(row, None)
 
     def _recall(self, row: Row) -> None:
-        """Takes the beginning of a new row's prompt that is remembered, up to the last state behind it.
+        """Takes the beginning of a new row's prompt that is remembered, up to the last state after it.
 
         Where the prompt branches off from others later, it is read up to there first: the next one finds a state.
         """
@@ -323,7 +323,7 @@ class HybridForward(SlotForward):
         return [None if state is None else state[line : line + 1].clone() for state in loaded]
 
     def _go_back(self, row: Row) -> None:
-        """Restores the states behind at most the first `row.valid` ids."""
+        """Restores the states after at most the first `row.valid` ids."""
         self._put_aside([row])
         kept = self._kept[row]
         kept.length, kept.state = kept.last_snapshot(row.valid) or (0, [])

@@ -77,7 +77,7 @@ ON_HUB = {
 
 
 def on_hub(given: str | os.PathLike[str]) -> str | os.PathLike[str]:
-    """The repository that a short name stands for, unless there is a folder of that name; all else as it is."""
+    """The repository that a short name stands for, unless there is a folder of that name; everything else as it is."""
     known = ON_HUB.get(given.lower()) if isinstance(given, str) else None
     return given if known is None or Path(given).exists() else known
 
@@ -121,7 +121,7 @@ def converted_folder(name: str, file: Path) -> Path:
 
 
 def _convert(file: Path, folder: Path) -> None:
-    """Write a GGUF file's model in transformers' form, beside the folder first: no process sees half of it."""
+    """Write a GGUF file's model in transformers' form, next to the folder first: no process sees half of it."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 

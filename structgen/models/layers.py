@@ -185,7 +185,7 @@ def cache_option(module: PreTrainedModel, cache: Any) -> dict[str, Any]:
 
 
 def read_ids(module: PreTrainedModel, ids: Sequence[int], first: int, cache: Any, **options: Any) -> Tensor:
-    """Reads ids of one row behind what its cache holds. The logits that the model gives: float[columns, width].
+    """Reads ids of one row after what its cache holds. The logits that the model gives: float[columns, width].
 
     Args:
         first: the position of the first id, for models that take positions.

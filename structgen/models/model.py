@@ -160,7 +160,7 @@ def as_model(model: Any, tokenizer: Any = None) -> Model:
     """The `Model` itself, or one of a transformers model and its tokenizer, which a pipeline has both.
 
     Raises:
-        OptionError: neither, or a `tokenizer` beside a `Model`, which has its own.
+        OptionError: neither, or a `tokenizer` next to a `Model`, which has its own.
     """
     if isinstance(model, Model):
         if tokenizer is not None and tokenizer is not model.tokenizer and tokenizer is not model.processor:
@@ -211,7 +211,7 @@ def _no_model(model: Any) -> str:
 
 
 def _instead(model: Any) -> str:
-    """What to call for a model's name, a remote model, a client of a server, or a model beside its tokenizer."""
+    """What to call for a model's name, a remote model, a client of a server, or a model next to its tokenizer."""
     if isinstance(model, str):
         name = quoted(model)
         return f"; pass structgen.load({name}), or structgen.Remote(url, {name}) for a server with OpenAI's interface"

@@ -5,7 +5,7 @@ the places of their tokens, lets them attend to each other in both directions wh
 in as many dimensions as it has. From then on the row is text. Its positions differ from the tokens' indexes by
 `Row.shift`, because an image may take more or fewer positions than tokens.
 
-Prompts with inputs of the same kinds are read side by side, shorter ones behind padding, as the model's own processor
+Prompts with inputs of the same kinds are read side by side, shorter ones after padding, as the model's own processor
 would lay them. A prompt is read whole or not at all: a rollback to before its end makes all of it pending again.
 """
 
@@ -85,7 +85,7 @@ def read_prompt(module: PreTrainedModel, row: Row, cache: Any, options: Mapping[
 def read_prompts(
     module: PreTrainedModel, rows: Sequence[Row], options: Mapping[str, Any]
 ) -> tuple[Tensor, DynamicCache] | None:
-    """`read_prompt` for rows of one of the `prompt_groups`, side by side behind padding.
+    """`read_prompt` for rows of one of the `prompt_groups`, side by side after padding.
 
     The first prompts of a kind are also read alone. Where that gives other logits, no others are read together.
 
@@ -158,7 +158,7 @@ def _require_tokens_only(module: PreTrainedModel, cache: Any, width: int) -> Non
     """Checks that a cache keeps the keys of `width` tokens, and nothing else.
 
     Raises:
-        ValueError: a layer keeps something else, as one does that attends to an image beside the text.
+        ValueError: a layer keeps something else, as one does that attends to an image next to the text.
     """
     for layer in (layer for layer in cache.layers if type(layer) is DynamicLayer and layer.is_initialized):
         if (length := layer.get_seq_length()) != width:
@@ -200,7 +200,7 @@ def _placed(rows: Sequence[Row], module: PreTrainedModel, width: int) -> dict[st
 
 
 def _shift(positions: Tensor | None, row: int, length: int) -> int:
-    """How much larger the position behind a row's prompt is than its number of tokens; see `Row.shift`.
+    """How much larger the position after a row's prompt is than its number of tokens; see `Row.shift`.
 
     Args:
         positions: int64[rows, tokens], or int64[dimensions, rows, tokens]; the last three dimensions are an image's.

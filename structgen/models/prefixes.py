@@ -1,7 +1,7 @@
 """The prefixes that a model has read, remembered over all its requests: a prompt that begins with one need not read it.
 
 A radix tree over token ids. Each node has an edge of ids, and for each id its keys and values in all layers. In models
-with recurrent states a node may also have a snapshot of the states behind its last id. A row copies what it takes, and
+with recurrent states a node may also have a snapshot of the states after its last id. A row copies what it takes, and
 copies into the tree what it has read, so no row holds a node, and whatever was used least recently can be evicted.
 """
 
@@ -35,8 +35,8 @@ class Remembered(NamedTuple):
     Attributes:
         length: of its first ids, how many have pieces here; 0 if fewer than `LEAST` have.
         pieces: theirs, in parts that follow each other.
-        state: the state behind them, if one was asked for.
-        known: how many of its first ids were read before, with or without a state behind them.
+        state: the state after them, if one was asked for.
+        known: how many of its first ids were read before, with or without a state after them.
     """
 
     length: int = 0
@@ -52,7 +52,7 @@ def common(one: Sequence[Any], other: Sequence[Any]) -> int:
 
 
 class _Node:
-    """Some ids that were read behind those of the parent, with their pieces."""
+    """Some ids that were read after those of the parent, with their pieces."""
 
     __slots__ = ("children", "ids", "parent", "pieces", "state", "state_bytes")
 
@@ -116,7 +116,7 @@ class PrefixTree:
         """The longest remembered beginning of a prompt.
 
         Args:
-            stated: it must have a state behind it.
+            stated: it must have a state after it.
         """
         with self._lock:
             node, known = self._descend(ids)
@@ -140,7 +140,7 @@ class PrefixTree:
             ids: that were read, each in its position.
             pieces: makes copies of the pieces of some of these ids.
             token_bytes: of the pieces of one id.
-            state: the state behind all of them, which nobody changes any more.
+            state: the state after all of them, which nobody changes any more.
             size: of the state, in bytes.
         """
         with self._lock:
@@ -192,7 +192,7 @@ class PrefixTree:
             self._used.move_to_end(each)
 
     def _make_room(self, size: int) -> None:
-        """Evicts what was used least recently until so many bytes fit. It always has no children, as parents are used
+        """Evicts what was used least recently until this many bytes fit. It always has no children, as parents are used
         after them; and it is none of a path that was just used, if that fits into the bound with these bytes."""
         while self._used and self.nbytes + size > self._bound:
             oldest, _ = self._used.popitem(last=False)

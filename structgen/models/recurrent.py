@@ -1,8 +1,8 @@
-"""Reading several tokens at once behind a recurrent state: which models do that exactly, and from how many on it pays.
+"""Reading several tokens at once after a recurrent state: which models do that exactly, and from how many on it pays.
 
 One token is one step of the recurrence. Several are read by a scan that cuts them into chunks, pads the last one, and
 starts from the state. In some models (Jamba, Mamba) the scan silently starts from nothing. So, once per model, the
-states behind a scan are compared with those behind single steps, and with those of a scan behind zeroed states. Logits
+states after a scan are compared with those after single steps, and with those of a scan after zeroed states. Logits
 are not compared: their rounding might hide a scan that forgets.
 """
 
@@ -33,12 +33,12 @@ SNAPSHOT_EVERY = 8
 """Tokens between two snapshots of a recurrent state, and so the most that are read again."""
 
 MAX_SNAPSHOTS = 4
-"""The most snapshots of a row, beside the one of its prompt."""
+"""The most snapshots of a row, next to the one of its prompt."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadAhead:
-    """How many of the tokens that are pending behind a state one forward pass reads.
+    """How many of the tokens that are pending after a state one forward pass reads.
 
     Attributes:
         chunk: tokens to which the model's scan pads its input; 0 where padding costs nothing; None for a model that has
@@ -65,7 +65,7 @@ class Kept(Generic[T]):
 
     Attributes:
         length: tokens that were read into the state.
-        snapshots: the state behind the prompt and the last `MAX_SNAPSHOTS` others, each with its length.
+        snapshots: the state after the prompt and the last `MAX_SNAPSHOTS` others, each with its length.
     """
 
     state: T
@@ -80,7 +80,7 @@ class Kept(Generic[T]):
                 del self.snapshots[1]
 
     def last_snapshot(self, length: int) -> tuple[int, T] | None:
-        """The last copy behind at most `length` tokens, with its length; later ones are forgotten."""
+        """The last copy after at most `length` tokens, with its length; later ones are forgotten."""
         while self.snapshots and self.snapshots[-1][0] > length:
             self.snapshots.pop()
         return self.snapshots[-1] if self.snapshots else None
@@ -94,7 +94,7 @@ def has_state_layers(module: PreTrainedModel) -> bool:
 
 @torch.inference_mode()
 def at_once_behind_states(module: PreTrainedModel) -> ReadAhead:
-    """Compares the model's states behind tokens that are read at once with those behind single steps.
+    """Compares the model's states after tokens that are read at once with those after single steps.
 
     Args:
         module: a causal model that `has_state_layers`.
@@ -120,7 +120,7 @@ def _layers(module: PreTrainedModel, parts: Sequence[Sequence[int]], *, wipe: bo
     """The layers with states after eight ids and the parts were read, each by a forward pass of its own.
 
     Args:
-        wipe: set the recurrent states behind the beginning to zero.
+        wipe: set the recurrent states after the beginning to zero.
     """
     cache, length = DynamicCache(config=module.config), 0
     layers = [layer for layer in cache.layers if isinstance(layer, StateLayer)]

@@ -14,7 +14,7 @@ from structgen.errors import StructgenError
 from structgen.models.prefixes import PrefixTree, common
 
 AHEAD = 8
-"""The most tokens of a draft in a cache of a row's own: read behind pending tokens, they cost hardly more than one."""
+"""The most tokens of a draft in a cache of a row's own: read after pending tokens, they cost hardly more than one."""
 
 
 class Row:
@@ -106,7 +106,7 @@ class Foreseen:
     def pending(self) -> Iterator[None]:
         """A block in which each row has a placeholder for its id, while the model is told to read it.
 
-        Afterwards each row counts as read up to the id that is still to be added. A row that goes on otherwise is
+        Afterwards each row counts as read up to the id that is still to be added. A row that continues otherwise is
         truncated, as in any rollback.
         """
         for row in self.places:
@@ -119,7 +119,7 @@ class Foreseen:
 
 
 class Forward(ABC):
-    """Reads rows of tokens into a model's cache, each row from where it stands.
+    """Reads rows of tokens into a model's cache, each row from where it is.
 
     Attributes:
         count: forward passes so far, without those of an encoder.
@@ -132,7 +132,7 @@ class Forward(ABC):
         why_slow: why it is not held in a faster way, see `Stats.why_slow`; empty where there is no reason.
         price: what each further token of a pass costs, as a share of a pass with one token; 0 is hardly anything.
         prefixes: what the model's rows have read before, in this run or another; None if nothing is remembered.
-        noisy: a row's logits depend a little on what is read beside it, as in models that quantise what they compute.
+        noisy: a row's logits depend a little on what is read next to it, as in models that quantise what they compute.
     """
 
     count = 0
@@ -170,16 +170,16 @@ class Forward(ABC):
         return 0 if self.prefixes is None or row.inputs is not None else self.prefixes.lookup(row.ids[:-1]).length
 
     def read_part(self, row: Row, most: int) -> int:
-        """Reads so many of a row's pending ids, without logits; none where no more are pending, what is remembered of a
-        new row left out. Returns how many it has read."""
+        """Reads this many of a row's pending ids, or all if there are fewer, without logits. What is remembered of a
+        new row is not read again. Returns how many it has read."""
         raise AssertionError(f"{type(self).__name__} reads no parts")
 
     def portion(self, pending: Sequence[int]) -> int:
-        """The most pending tokens that a row should read beside others with fewer, so that all rows together read the
+        """The most pending tokens that a row should read next to others with fewer, so that all rows together read the
         most tokens in their time.
 
         Args:
-            pending: of each row, how many tokens behind its prompt are pending.
+            pending: of each row, how many tokens after its prompt are pending.
         """
         return max(pending)
 
@@ -191,7 +191,7 @@ class Forward(ABC):
         return 0
 
     def read_drafted(self, rows: Sequence[Row], drafts: Sequence[Sequence[int]]) -> Tensor:
-        """Reads what is pending of each row and, behind it, the tokens it will probably take, by one forward pass.
+        """Reads what is pending of each row and, after it, the tokens it will probably take, by one forward pass.
 
         Args:
             rows: they fit into `columns_for` with their drafts.
@@ -204,7 +204,7 @@ class Forward(ABC):
         raise AssertionError(f"{type(self).__name__} takes no drafts: its columns_for is 0")
 
     def fork(self, row: Row, twin: Row) -> None:
-        """Another row, new or of the same prompt, stands where this one does, whatever it has read before."""
+        """Another row, new or of the same prompt, is where this one does, whatever it has read before."""
         twin.follow(row)
 
     def release(self, row: Row) -> None:
@@ -217,7 +217,7 @@ def in_portions(forward: Forward, rows: Sequence[Row], foreseen: Collection[Row]
     """A block in which rows with much forced text to read have no more of it than a forward should read at once.
 
     A pass more for the tokens of few rows would make all rows wait; one by one they cost little. New prompts, which may
-    take a pass anyway, are read whole, and so is what is pending beside them.
+    take a pass anyway, are read whole, and so is what is pending next to them.
 
     Args:
         foreseen: those of the rows that will have one more id pending, see `Foreseen`.

@@ -100,7 +100,7 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         return _put(self.kept[0], key_states, places), _put(self.kept[1], value_states, places)
 
     def reserve(self, rows: int, slots: int) -> None:
-        """Makes room for so many rows and slots, in a layer that is initialised."""
+        """Makes room for this many rows and slots, in a layer that is initialised."""
         if self.kept[0].shape[0] < rows or self.kept[0].shape[2] < slots:
             self.kept = [_grown(old, rows, slots) for old in self.kept]
             self.generation += 1

@@ -177,7 +177,7 @@ class SlotForward(Forward):
             self._remember(row, min(row.valid, row.given))
 
     def _remember(self, row: Row, length: int) -> None:
-        """Remembers the first `length` ids of a row, which it has read. Images are not told apart, so not theirs."""
+        """Remembers the first `length` ids of a row, which it has read. Images are not distinguished, so not theirs."""
         if self.prefixes and length and row.inputs is None and row.error is None and not self._model.tells_prompts:
             pieces = partial(self._model.pieces, self._place[row])
             self.prefixes.insert(row.ids[:length], pieces, self._model.token_bytes)
@@ -255,7 +255,7 @@ class SlotForward(Forward):
     def _run_each(
         self, rows: Sequence[Row], drafts: Sequence[Sequence[int]], foreseen: Foreseen | None, part: int | None = None
     ) -> Tensor:
-        """Reads what is pending, or so many tokens of it, and drafts: float[rows, 1 + longest draft, width]."""
+        """Reads what is pending, or this many tokens of it, and drafts: float[rows, 1 + longest draft, width]."""
         self.count += 1
         each = [[*row.pending[:part], *draft] for row, draft in zip(rows, drafts, strict=True)]
         width, starts = max(map(len, each)), [row.valid for row in rows]

@@ -29,8 +29,8 @@ class SoloForward(Forward):
 
     Args:
         module: a causal or encoder-decoder model that takes a cache.
-        singly: read tokens behind a cache one by one.
-        at_once: how many tokens behind a state one forward pass reads.
+        singly: read tokens after a cache one by one.
+        at_once: how many tokens after a state one forward pass reads.
     """
 
     why_eager = "the model's cache has no slots by row"
@@ -59,7 +59,7 @@ class SoloForward(Forward):
         return torch.stack(logits)
 
     def columns_for(self, rows: Sequence[Row]) -> int:
-        """See `Forward`. 0 before the rows begin, and where the cache cannot be shortened behind a wrong draft."""
+        """See `Forward`. 0 before the rows begin, and where the cache cannot be shortened after a wrong draft."""
         if not self._crops or self._singly or not all(row in self._kept and row.valid for row in rows):
             return 0
         return max(len(row.ids) - row.valid for row in rows) + AHEAD
@@ -153,7 +153,7 @@ class SoloForward(Forward):
         return logits[0]
 
     def _run(self, kept: Kept[Any], row: Row, ids: Sequence[int], last: int = 1) -> Tensor:
-        """Reads ids behind what the row's cache holds. The logits after the last of them: float[last, width]."""
+        """Reads ids after what the row's cache holds. The logits after the last of them: float[last, width]."""
         options: dict[str, Any] = dict.fromkeys(self._options, last)
         if self._module.config.is_encoder_decoder:
             options["encoder_outputs"] = encoded(self._module, row)

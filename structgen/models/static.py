@@ -53,7 +53,7 @@ _alone = threading.Lock()
 is being captured, and both captures would be lost."""
 
 _failed: list[torch.cuda.CUDAGraph] = []
-"""Graphs whose capture failed. They are kept, because torch's allocator goes on asking each whether it is capturing."""
+"""Graphs whose capture failed. They are kept, because torch's allocator still asks each whether it is capturing."""
 
 
 class StepShape(NamedTuple):
@@ -230,7 +230,7 @@ class StaticSteps:
         self._generation = 0
 
     def take(self, width: int) -> bool:
-        """May rows with at most `width` pending tokens be read by a step? Not before the cache is begun."""
+        """May rows with at most `width` pending tokens be read by a step? Not before the cache is started."""
         return width <= CHUNKS[-1] and self.model.layers[0].is_initialized and not self.model.tells_prompts
 
     def step(self, shape: StepShape, rows: int) -> StaticStep:

@@ -1,6 +1,6 @@
 """Copies between host and device: one for all that a step sends, one for what comes back. And what differs by rounding.
 
-The host waits for one event per step, behind the copy of the chosen ids. Work queued behind that event, such as the
+The host waits for one event per step, after the copy of the chosen ids. Work queued after that event, such as the
 next forward pass, runs meanwhile.
 """
 
@@ -81,7 +81,7 @@ class Download:
     """A tensor on its way to the host.
 
     Args:
-        tensor: on any device. Work queued behind this copy is not waited for.
+        tensor: on any device. Work queued after this copy is not waited for.
     """
 
     def __init__(self, tensor: Tensor) -> None:

@@ -52,15 +52,15 @@ def looks_ahead(module: PreTrainedModel, row: Row) -> bool:
 
 
 def batch_noise(module: PreTrainedModel, row: Row) -> float:
-    """How much a row's logits depend on the row beside it, relative to the largest of them.
+    """How much a row's logits depend on the row next to it, relative to the largest of them.
 
     0 but for rounding, except in models that scale what they compute by the largest number of the batch.
     """
     with torch.inference_mode():
         alone = _after_each(module, row)[0].float()
         mates = row.ids[::-1], row.ids[-1:] * len(row.ids), [*row.ids[3:], *row.ids[:3]]
-        beside = [_after_each(module, row, ids)[0].float() for ids in mates]
-        return float(max((logits - alone).abs().max() for logits in beside) / alone.abs().max())
+        mixed = [_after_each(module, row, ids)[0].float() for ids in mates]
+        return float(max((logits - alone).abs().max() for logits in mixed) / alone.abs().max())
 
 
 def at_once(module: PreTrainedModel, row: Row) -> Tensor:
@@ -74,17 +74,17 @@ def at_once(module: PreTrainedModel, row: Row) -> Tensor:
     return no_logits(module) if row.error is not None else _after_each(module, row)[0, -1]
 
 
-def _after_each(module: PreTrainedModel, row: Row, *beside: Sequence[int]) -> Tensor:
-    """The logits after each id of a row without inputs in its decoder: float[1 + len(beside), ids, width].
+def _after_each(module: PreTrainedModel, row: Row, *further: Sequence[int]) -> Tensor:
+    """The logits after each id of a row without inputs in its decoder: float[1 + len(further), ids, width].
 
     Args:
-        beside: ids of further rows, as many as the row has, behind the same prompt of an encoder.
+        further: ids of further rows, as many as the row has, after the same prompt of an encoder.
     """
-    ids = upload_one([row.ids, *beside], device_of(module))
+    ids = upload_one([row.ids, *further], device_of(module))
     given: dict[str, Any] = {"input_ids": ids}
     if module.config.is_encoder_decoder:
         output = encoded(module, row)
-        if beside:
+        if further:
             states = output.last_hidden_state.expand(len(ids), -1, -1)
             output = type(output)(**{**output, "last_hidden_state": states})  # experts' outputs have more in them
         given = {"encoder_outputs": output, "decoder_input_ids": ids}

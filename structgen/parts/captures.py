@@ -254,7 +254,7 @@ class _Chart:
         return [self._places[end] for end in ends]
 
     def _named(self, rule: RulePlan, start: int, read: _Read) -> _Read:
-        """A reading of a rule; white space behind its last token is not captured, nor is its stop."""
+        """A reading of a rule; white space after its last token is not captured, nor is its stop."""
         own = list[tuple[str, int, int]]()
         end = start if read.solid is None else read.solid
         if rule.stop is not None and (rule.capture or rule.stop_capture):

@@ -6,8 +6,8 @@ this part. A byte moves all threads. When a part may be complete, the part after
 are interned: each is one state of the tables, written when a walk reaches it.
 
 If a thread is in a text with a maximum length, the state counts its characters, as a state of the text itself would. So
-the same set of threads is the same state, as long as the bound is far. A byte for which there is no more room moves the
-other threads only (SPILL). If several threads are in such texts, the state counts for the first of them, and the
+the same set of threads is the same state, as long as the bound is far. A byte that no longer fits moves the other
+threads only (SPILL). If several threads are in such texts, the state counts for the first of them, and the
 positions of the others hold their counts.
 
 If the bytes themselves tell where a part ends, there is only one thread. Then the part is called like any frame, and
@@ -19,9 +19,9 @@ which text to look at, and raises an error that names it.
 
 A grammar is a part as well, with a parser of its own (see `earley`).
 
-Where a thread is in free text, most characters lead from a state to itself: the text goes on, and the part after it has
-not begun. Once that part has begun, most characters lead back to the state before it. So such states get blocks (see
-`text_loops`), and `masks.text_walk` computes their masks as it does for states of a `CharDfa`.
+Where a thread is in free text, most characters lead from a state to itself: the text continues, and the part after it
+has not started. Once that part has started, most characters lead back to the state before it. So such states get blocks
+(see `text_loops`), and `masks.text_walk` computes their masks as it does for states of a `CharDfa`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from structgen.parts.parts import (
     ANY_BYTE, Entered, Families, JsonValue, Part, Plan, Switch, Words, first_bytes, parts_of,
 )  # fmt: skip
 from structgen.parts.text_states import is_text, leaving, text_block
-from structgen.parts.threads import Chosen, Continuation, Lexing, Reach, Step, Thread, behind, opened
+from structgen.parts.threads import Chosen, Continuation, Lexing, Reach, Step, Thread, opened, returned
 from structgen.values.json_automaton import JsonAutomaton
 
 Int64 = npt.NDArray[np.int64]
@@ -84,21 +84,21 @@ class Composed(Automaton):
         self.begin = self.reach((plan, None))
         self.start = self._state(self.begin)
 
-    def reach(self, begun: Step) -> Reach:
+    def reach(self, step: Step) -> Reach:
         """The threads with which a step begins."""
-        return self._reached([begun])
+        return self._reached([step])
 
     def lexing(self, state: int, threads: tuple[Thread, ...], other: Callable[[Iterable[Thread]], int]) -> int:
         """Keeps the threads of a state in which a lexer reads; `other` gives the state of others. Returns the state."""
         self._threads[state], self.lexers[state] = threads, other
         return state
 
-    def behind(self, over: Iterable[Thread]) -> Reach:
+    def reach_after(self, over: Iterable[Thread]) -> Reach:
         """The threads that begin after threads whose parts are over."""
         over = list(over)
         if any(isinstance(thread.after, Lexing) for thread in over):
             return Reach(thread._replace(position=DONE) for thread in over)
-        return self._reached(behind(thread.after, self.tables.row(thread.position & TARGET)[A]) for thread in over)
+        return self._reached(returned(thread.after, self.tables.row(thread.position & TARGET)[A]) for thread in over)
 
     def _reached(self, steps: Iterable[Step]) -> Reach:
         """The threads with which steps begin."""
@@ -122,7 +122,7 @@ class Composed(Automaton):
 
     def _may_be_empty(self, part: Part) -> bool:
         entered = self.enter(part)
-        return not entered.begun and self.walk.over(entered.start, refuse)
+        return not entered.nonempty and self.walk.over(entered.start, refuse)
 
     def _join(self, threads: set[Thread]) -> None:
         """Joins threads of JSON values that begin together and continue alike: one thread reads them in lockstep."""
@@ -197,8 +197,8 @@ class Composed(Automaton):
     def _after(self, after: Continuation) -> int:
         """The state in which the continuation of a part begins, or a return that chooses it by the part's outcome."""
         if isinstance(after, Chosen):
-            return self.returns(lambda outcome: self._state(self.reach(behind(after, outcome))))
-        if self._nested >= MAX_NESTED:  # an ambiguous grammar may have endless states one behind the other
+            return self.returns(lambda outcome: self._state(self.reach(returned(after, outcome))))
+        if self._nested >= MAX_NESTED:  # an ambiguous grammar may have endless states one after another
             return self.later(partial(self._expand_after, after))
         self._nested += 1
         try:
@@ -260,7 +260,7 @@ class Composed(Automaton):
             return 0
         if not self._over(thread.position):
             return 0
-        return self._called(thread) if self.behind([thread]).state_of() == (others, ends) else 0
+        return self._called(thread) if self.reach_after([thread]).state_of() == (others, ends) else 0
 
     def _expand_call(self, thread: Thread, state: int) -> None:
         """Writes a state that calls a part for the next byte, whichever it is."""
@@ -391,7 +391,7 @@ class Composed(Automaton):
                 alive.append(Thread(position, thread.part, thread.after, extends, counted))
                 if self._over(position):
                     over.append(alive[-1])
-        reach = self.behind(over)
+        reach = self.reach_after(over)
         # A complete thread stays only if it is counted: the byte that completed it must have respected the bound.
         reach.threads.update(thread for thread in alive if thread.counted or self._goes_on(thread.position))
         state = self._state(reach)

@@ -23,7 +23,7 @@ class Composition(Protocol):
     walk: Bytewise
     begin: Reach
 
-    def behind(self, over: Iterable[Thread]) -> Reach:
+    def reach_after(self, over: Iterable[Thread]) -> Reach:
         """The threads that begin after threads whose parts are over."""
         ...
 
@@ -78,10 +78,10 @@ class PartReading(JsonReading):
 
         It is also None where the text may be another part as well.
         """
-        begun = [lane for lane in self._lanes if lane.start < self.length]
-        if not begun or not all(lane.read is not None or lane.thread.part.value for lane in begun):
+        started = [lane for lane in self._lanes if lane.start < self.length]
+        if not started or not all(lane.read is not None or lane.thread.part.value for lane in started):
             return None
-        return begun[0].start, begun[0].read is not None
+        return started[0].start, started[0].read is not None
 
     def feed(self, more: bytes, *, keep: bool = True) -> PartReading:
         before = lanes = self._lanes
@@ -106,7 +106,7 @@ class PartReading(JsonReading):
                 if self._composed.walk.over(position, self._answer(lane, more, i + 1)):
                     over.append(thread)
         if over:
-            for lane in _begun(self._composed.behind(over), self.length + i + 1):
+            for lane in _begun(self._composed.reach_after(over), self.length + i + 1):
                 moved.setdefault(lane.thread, lane)
         return list(moved.values())
 

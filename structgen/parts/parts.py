@@ -42,7 +42,7 @@ class PartLimits(NamedTuple):
     """What holds for the tokens of one part.
 
     Attributes:
-        max_tokens: at most so many tokens begin in it; None for no bound.
+        max_tokens: at most this many tokens begin in it; None for no bound.
         temperature: with which they are drawn; None for that of the request.
     """
 
@@ -62,7 +62,7 @@ class Entered:
         family: for JSON, the automaton that all JSON of this layout shares in these tables.
         bounded: are the characters of its texts counted?
         value: is it a value without quotes, as `Words.value`?
-        begun: True if no text of the part is empty; False if this is not known.
+        nonempty: True if no text of the part is empty; False if this is not known.
         limits: see `PartLimits`; such a part is not called but followed by threads, which tell whether a text is in it.
     """
 
@@ -73,7 +73,7 @@ class Entered:
     family: JsonAutomaton | None = None
     bounded: bool = False
     value: bool = False
-    begun: bool = False
+    nonempty: bool = False
     limits: PartLimits | None = None
 
 
@@ -96,7 +96,7 @@ class Part(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Skips:
-    """What may stand between the lexemes of a grammar, as white space: any number of texts of these languages."""
+    """What may appear between the lexemes of a grammar, as white space: any number of texts of these languages."""
 
     languages: tuple[CharDfa, ...]
 
@@ -106,12 +106,12 @@ class Words(Part):
     """A regular language over code points, in UTF-8.
 
     Attributes:
-        maximum: the longest length in code points, beside what the language says; None for no further bound.
+        maximum: the longest length in code points, next to what the language says; None for no further bound.
         value: are its texts values, for which the caps of `Limits` hold, and not free text?
         blank: is it white space between the lexemes of a grammar, which captures leave out at their end?
         greedy: a lexeme of a grammar that ends only where the next character makes no longer text of the language.
         lazy: a lexeme of a grammar that, once it is complete, is the only way to read the text, as in llguidance.
-        skips: what may stand after the lexeme.
+        skips: what may appear after the lexeme.
     """
 
     late = True
@@ -178,7 +178,7 @@ class JsonValue(Part):
         numbers = any(shape.numbers is not None for shape in self.root.shapes)
         extends = NUMBER_BYTES if numbers else frozenset[int]()
         start = family.start_of(self.root)
-        return Entered(start, extends, NUMBER_STARTS, self.root, family, begun=True, limits=self.limits)
+        return Entered(start, extends, NUMBER_STARTS, self.root, family, nonempty=True, limits=self.limits)
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +192,7 @@ class Quoted(Part):
         start = write_quotation(automaton, self.quotation, close=0, quoted=False, maximum=self.maximum)
         if not start:
             raise OptionError("there is nothing to quote in the source")
-        return Entered(start, bounded=self.maximum is not None, value=True, begun=True)
+        return Entered(start, bounded=self.maximum is not None, value=True, nonempty=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,7 +209,7 @@ class Texts(Part):
     named: bool = False
 
     def enter(self, automaton: Automaton, families: Families) -> Entered:
-        return Entered(automaton.later(partial(self._write, automaton)), frozenset(), begun=True)
+        return Entered(automaton.later(partial(self._write, automaton)), frozenset(), nonempty=True)
 
     def _write(self, automaton: Automaton, state: int) -> None:
         """Writes the texts as a trie, with a state after each."""
@@ -290,13 +290,13 @@ class Unordered:
 
     @cached_property
     def next(self) -> Plan | None:
-        """One of the members that are left, and those behind it; None if none is left."""
+        """One of the members that are left, and those after it; None if none is left."""
         left = [n for n in range(len(self.members)) if not self.taken >> n & 1]
         if not left:
             return None
-        behind = {text: Series((plan, self._after(n))) for n in left for text, plan in self.members[n][0].items()}
-        begun = (self.separator,) if self.taken and self.separator is not None else ()
-        return Series((*begun, self.prefix, by_text(behind)))
+        after = {text: Series((plan, self._after(n))) for n in left for text, plan in self.members[n][0].items()}
+        separators = (self.separator,) if self.taken and self.separator is not None else ()
+        return Series((*separators, self.prefix, by_text(after)))
 
     def _after(self, member: int) -> Unordered:
         """What is left after a further member. The same members give the same object, in whatever order they came."""
@@ -363,7 +363,7 @@ def children(plan: Plan) -> list[Plan]:
         return [plan.body]
     if isinstance(plan, Unordered):
         separators = [] if plan.separator is None else [plan.separator]
-        return [*separators, plan.prefix, *(plan for begun, _ in plan.members for plan in begun.values())]
+        return [*separators, plan.prefix, *(plan for texts, _ in plan.members for plan in texts.values())]
     return []
 
 
@@ -401,7 +401,7 @@ def mapped(plan: Plan, change: Callable[[Plan], Plan], kept: Collection[RulePlan
         if isinstance(plan, Loop):
             return replace(plan, item=changed(plan.item), separator=plan.separator and changed(plan.separator))
         if isinstance(plan, Unordered):
-            members = [({text: changed(each) for text, each in begun.items()}, need) for begun, need in plan.members]
+            members = [({text: changed(each) for text, each in texts.items()}, need) for texts, need in plan.members]
             return Unordered(tuple(members), changed(plan.prefix), plan.separator and changed(plan.separator))
         return change(plan)
 

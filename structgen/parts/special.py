@@ -38,7 +38,7 @@ class Special(Part):
     ids: tuple[tuple[int, int], ...] = ()
 
     def enter(self, automaton: Automaton, families: Families) -> Entered:
-        return Entered(_spelled(automaton, [self.spelling]), frozenset(), begun=True)
+        return Entered(_spelled(automaton, [self.spelling]), frozenset(), nonempty=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +96,7 @@ class Fixed(Part):
     named: bool = False
 
     def enter(self, automaton: Automaton, families: Families) -> Entered:
-        return Entered(automaton.later(partial(self._write, automaton)), frozenset(), begun=True)
+        return Entered(automaton.later(partial(self._write, automaton)), frozenset(), nonempty=True)
 
     def _write(self, automaton: Automaton, state: int) -> None:
         text = self.text.encode()

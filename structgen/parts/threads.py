@@ -101,7 +101,7 @@ def opened(plan: Plan | None, after: Continuation) -> list[Step]:
     return _looped(after.loop, after.done, after.after)
 
 
-def behind(after: Continuation, outcome: int) -> Step:
+def returned(after: Continuation, outcome: int) -> Step:
     """The step after a part that ended with this outcome. Only `Chosen` uses the outcome."""
     return (after.plans[outcome], after.after) if isinstance(after, Chosen) else (None, after)
 

@@ -26,8 +26,8 @@ MAX_BANS, MAX_EXAMPLES = 32, 500
 """Offences that are removed from one phrase, and examples of it that are searched each time."""
 
 BETWEEN, STRING, BACKSLASH, HEX, NAME, LOST = range(6)
-"""Modes of `_JsonValues`: between strings; in a string; behind a backslash in it; within `\\u0000` in it; behind a
-string that is banned unless it is a name; behind a banned value."""
+"""Modes of `_JsonValues`: between strings; in a string; after a backslash in it; within `\\u0000` in it; after a
+string that is banned unless it is a name; after a banned value."""
 _BLANKS = b" \t\r\n"
 
 
@@ -103,7 +103,7 @@ _LEADS = (0x00, 0x80), (0xC2, 0xE0), (0xE0, 0xF0), (0xF0, 0xF5)
 
 
 class _JsonValues:
-    """An automaton that reads JSON texts, and with a table what their strings spell. Only the byte behind a string
+    """An automaton that reads JSON texts, and with a table what their strings spell. Only the byte after a string
     tells whether it was a name."""
 
     def __init__(self, spelled: PhraseTable) -> None:
@@ -120,7 +120,7 @@ class _JsonValues:
         return mode in (NAME, LOST) or (mode != BETWEEN and self._meets(states))
 
     def _row(self, place: _Place) -> list[_Place]:
-        """The places behind each byte."""
+        """The places after each byte."""
         mode, states, left = place
         between: _Place = (BETWEEN, frozenset(), 0)
         if mode == HEX:
@@ -151,7 +151,7 @@ class _JsonValues:
 
     @cached_method
     def _behind_any(self, state: int) -> frozenset[int]:
-        """The states behind any character."""
+        """The states after any character."""
         behind = set[int]()
         for more, (first, last) in enumerate(_LEADS):
             reached = self._behind({state}, first, last)
@@ -161,6 +161,6 @@ class _JsonValues:
         return frozenset(behind)
 
     def _behind(self, states: set[int], first: int, last: int) -> set[int]:
-        """The states behind the bytes from `first` up to `last`, of those that continue a character."""
+        """The states after the bytes from `first` up to `last`, of those that continue a character."""
         table = self._spelled
         return {int(after) for each in states for after in table.next[each, first:last][table.whole[each, first:last]]}

@@ -101,7 +101,7 @@ def _table_of(pattern: str) -> PhraseTable:
 
 
 def _repeated(pattern: str, times: int) -> str:
-    """The pattern of texts that have a phrase so often, each time behind the time before."""
+    """The pattern of texts that have a phrase so often, each time after the time before."""
     if times == 1:
         return pattern
     return f"{_ANYTHING}*".join([f"(?:{pattern})"] * times)
@@ -117,11 +117,11 @@ class Phrase(PatternPhrase):
     Args:
         text: may have spaces and any other characters; or a `Regex`, one of whose texts must occur.
         ignore_case: each character may be in upper or lower case; not of a `Regex`.
-        whole_word: no letter, digit or underscore may stand beside it, so *breakfast* does not meet *fast*.
+        whole_word: no letter, digit or underscore may appear next to it, so *breakfast* does not meet *fast*.
         at: a JSON pointer: the string there must have the phrase, with its escapes read. `*` in the pointer is any one
             name or index, `**` any number of them, and one of the strings must have the phrase. None: the text as it is
             written must have it; for JSON that includes names, quotes, brackets and escapes.
-        times: how often it must occur, each time behind the time before: a number, or the least and the greatest, which
+        times: how often it must occur, each time after the time before: a number, or the least and the greatest, which
             may be None. By default at least once; 0 is never, and `(0, 2)` at most twice. Of the strings that `*`
             names, one must have it the least number of times, and none more than the greatest.
 
@@ -172,7 +172,7 @@ class Gap:
 
     Args:
         characters: the number, or the least and the greatest.
-        words: the same. Around the words any characters may stand that are not part of a word, and also in their place
+        words: the same. Around the words any characters may appear that are not part of a word, and also in their place
             where the least number is 0.
 
     Raises:
@@ -256,7 +256,7 @@ class AnyOf(_PhraseOfParts):
 
 
 class Ordered(_PhraseOfParts):
-    """Several phrases, each somewhere behind the previous one.
+    """Several phrases, each somewhere after the previous one.
 
         Ordered("first", "then", AnyOf("finally", "at last"))
 
@@ -314,7 +314,7 @@ class BytePhrase(Wanted, Generic[S]):
 
     @abstractmethod
     def step(self, state: S, byte: int) -> S:
-        """The state behind one more byte."""
+        """The state after one more byte."""
 
     @abstractmethod
     def is_met(self, state: S) -> bool:

@@ -2,7 +2,7 @@
 
 Grammar and phrases are walked together, byte by byte. A node is a state of the automaton with its counter, and the
 states of the phrases' tables. A frame is walked once for each node at which it is entered, and its exits continue
-behind every call of it (Reps, Horwitz and Sagiv, *Precise Interprocedural Dataflow Analysis via Graph Reachability*,
+after every call of it (Reps, Horwitz and Sagiv, *Precise Interprocedural Dataflow Analysis via Graph Reachability*,
 1995). The walk ends where the phrases are met whatever follows, or where the text ends with all of them: a phrase that
 may occur twice at most is not met before. Tests of the automaton (is this name new?) are assumed to give the wanted
 answer. So phrases that are found impossible are impossible; those that are found possible may be impossible.
@@ -70,7 +70,7 @@ class Possible:
 
     @property
     def gave_up(self) -> bool:
-        """Have the searches visited so many nodes that every answer is now yes?"""
+        """Have the searches visited that many nodes that every answer is now yes?"""
         return self._left <= 0
 
     def may(self, position: int, places: _Places) -> bool:
@@ -117,7 +117,7 @@ class Possible:
         return end is not None and not any(table.owed[table.after(state, end)] for table, state in each)
 
     def _walk_of_open(self, frame: int) -> _FrameWalk:
-        """The walk of a frame that is open at the position; its parent continues behind it."""
+        """The walk of a frame that is open at the position; its parent continues after it."""
         walk = self._open.get(frame)
         if walk is None:
             walk = self._open[frame] = _FrameWalk()
@@ -171,7 +171,7 @@ class Possible:
 
     @cached_method
     def _led(self, place: int) -> list[tuple[int, int]]:
-        """The places behind one more byte, as pairs of (bytes as bits, place)."""
+        """The places after one more byte, as pairs of (bytes as bits, place)."""
         led: dict[_Places, int] = {}
         rows = [table.row(state) for table, state in zip(self._phrases, self._places.things[place], strict=True)]
         for byte, reached in enumerate(zip(*rows, strict=True)):

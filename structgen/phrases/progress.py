@@ -92,7 +92,7 @@ class PhraseSet:
 
     @cached_up_to(_REMEMBERED)
     def feed(self, state: Progress, text: bytes) -> Progress | None:
-        """The state behind more bytes; None where a phrase cannot be met any more."""
+        """The state after more bytes; None where a phrase cannot be met any more."""
         told = [finder.feed(scan, text, 0) for finder, scan in zip(self._finders, state.scans, strict=True)]
         places = tuple(
             phrase.table.after(place, text) if phrase.at is None else _read(phrase, place, told[phrase.pointer][1])
@@ -146,7 +146,7 @@ class PhraseSet:
             bound = [(each, each.phrase) for each in self._phrases if each.at == pointer]
             known = [(each, phrase) for each, phrase in bound if isinstance(phrase, PatternPhrase)]
             groups = [[one] for one in known if one[1].required]
-            if groups and "*" not in pointer:  # else each may stand in a string of its own
+            if groups and "*" not in pointer:  # else each may appear in a string of its own
                 groups.append(known)
             for group in groups:
                 required = [phrase.required for _, phrase in group if phrase.required]
@@ -162,7 +162,7 @@ class PhraseSet:
         return sum(self._each(state))
 
     def owed_with(self, state: Progress, tokens: Sequence[int], vocabulary: Vocabulary) -> list[Owed]:
-        """What is owed behind one more token, for each of some tokens; `NEVER` bytes where a phrase is lost."""
+        """What is owed after one more token, for each of some tokens; `NEVER` bytes where a phrase is lost."""
         known = self._owed_behind(state, vocabulary)
         for token in tokens:
             if token not in known:
@@ -173,7 +173,7 @@ class PhraseSet:
 
     @cached_up_to(_REMEMBERED_TOKENS)
     def _owed_behind(self, state: Progress, vocabulary: Vocabulary) -> dict[int, Owed]:
-        """`owed` behind the tokens that were asked about in a state; filled by `owed_with`."""
+        """`owed` after the tokens that were asked about in a state; filled by `owed_with`."""
         return {}
 
     def unmet(self, state: Progress) -> str:
@@ -183,7 +183,7 @@ class PhraseSet:
 
     @cached_up_to(_REMEMBERED)
     def wanted(self, state: Progress) -> bytes:
-        """A text that meets all phrases that may stand here; of the others, the text that their strings need."""
+        """A text that meets all phrases that may appear here; of the others, the text that their strings need."""
         text = b""
         for _ in range(2 * len(self._phrases)):  # completing one may break off another
             each = self._each(state)
@@ -234,7 +234,7 @@ class PhraseSet:
 
 
 def _read(phrase: _Tracked, place: int, pieces: Sequence[Piece]) -> int:
-    """The place of a phrase behind pieces of the strings to which it is bound."""
+    """The place of a phrase after pieces of the strings to which it is bound."""
     assert phrase.at is not None
     for piece in pieces:
         if place < 0:
@@ -268,7 +268,7 @@ def _parted(phrase: Wanted) -> Iterator[tuple[Wanted, bool]]:
 
 
 def may_have_strings(root: Node, pointer: str) -> bool:
-    """May a string stand at a JSON pointer? In it `*` is any member or item, and `**` any number of them."""
+    """May a string be at a JSON pointer? In it `*` is any member or item, and `**` any number of them."""
     strings = _strings(root, pointer)
     return strings is None or bool(strings)
 

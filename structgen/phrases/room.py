@@ -1,7 +1,7 @@
 """Which of all tokens leave room for the phrases: the tokens of the trie are walked at once, one byte at a time.
 
-A token is lost if no text of the grammar that goes on behind it can have all phrases (see `possible`). That depends on
-two things alone: the position of the grammar behind the token, and the states of the phrases' tables. Many tokens lead
+A token is lost if no text of the grammar that continues after it can have all phrases (see `possible`). That depends on
+two things alone: the position of the grammar after the token, and the states of the phrases' tables. Many tokens lead
 to few of either. So the nodes of the trie at each depth are looked up in rows of 256 positions and states, and each
 pair that occurs is judged once.
 """
@@ -45,7 +45,7 @@ class PhraseRoom:
         self._rows[DEAD], self._rows[UNKNOWN] = DEAD, UNKNOWN
 
     def lost(self, position: int, state: Progress, allowed: Words) -> tuple[Int64, Int64]:
-        """The allowed tokens behind which the phrases are impossible; and those of them that begin or end a value."""
+        """The allowed tokens after which the phrases are impossible; and those of them that begin or end a value."""
         nodes_of, levels = _levels(self._grammar.vocabulary)
         if len(self._positions) > MAX_POSITIONS:
             self._forget()
@@ -78,7 +78,7 @@ class PhraseRoom:
     def _walked(
         self, position: int, state: Progress, levels: list[tuple[Int64, Int64, NDArray[np.uint8]]]
     ) -> tuple[NDArray[np.int32], list[NDArray[np.int32]]]:
-        """For each node of the trie, the number of the position and the states of the tables behind it."""
+        """For each node of the trie, the number of the position and the states of the tables after it."""
         count = sum(len(nodes) for nodes, _, _ in levels) + 1  # the last one is the root
         where = np.zeros(count, np.int32)
         states = [np.zeros(count, np.int32) for _ in state.places]

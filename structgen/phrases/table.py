@@ -51,7 +51,7 @@ class PhraseTable:
     Attributes:
         next: see `next_`.
         whole: see above; all true if it was not given.
-        for_ever: bool[states], is the phrase met whatever follows, at the latest behind the character that has begun?
+        for_ever: bool[states], is the phrase met whatever follows, at the latest after the character that has started?
         owed: for each state, the fewest bytes that meet the phrase; 0 with `for_ever`, `NEVER` if it cannot be met.
     """
 
@@ -67,14 +67,14 @@ class PhraseTable:
         self._proposed: WeakKeyDictionary[Vocabulary, dict[int, NDArray[np.int64]]] = WeakKeyDictionary()
 
     def after(self, state: int, text: bytes) -> int:
-        """The state behind more bytes."""
+        """The state after more bytes."""
         table = self._rows
         for byte in text:
             state = table[state][byte]
         return state
 
     def row(self, state: int) -> list[int]:
-        """The state behind each byte."""
+        """The state after each byte."""
         return self._rows[state]
 
     def completion(self, state: int) -> bytes:
@@ -129,7 +129,7 @@ class PhraseTable:
 
     @cached_property
     def may_be_lost(self) -> bool:
-        """Is there a text behind which the phrase cannot be met any more, such as one that has it too often?"""
+        """Is there a text after which the phrase cannot be met any more, such as one that has it too often?"""
         lost = self.whole & (self._distances[self.next] >= NEVER)
         return bool(lost[self._distances < NEVER].any())
 
@@ -144,7 +144,7 @@ class PhraseTable:
     def proposals(self, state: int, vocabulary: Vocabulary) -> NDArray[np.int64]:
         """Token ids, ascending, that advance the phrase with every byte, however it is cut into tokens.
 
-        A space may stand before the phrase. In the token that ends the phrase, anything may follow it. If there are
+        A space may appear before the phrase. In the token that ends the phrase, anything may follow it. If there are
         more than `MAX_PROPOSED` tokens, those with the fewest such bytes.
         """
         known = self._proposed.setdefault(vocabulary, {})
@@ -171,7 +171,7 @@ class PhraseTable:
     def in_string(self) -> PhraseTable:
         """The same phrase inside a JSON string as it is written: `\\n` is a newline.
 
-        State `s` is the same as in this table; `s` plus this table's number of states is the state behind a backslash.
+        State `s` is the same as in this table; `s` plus this table's number of states is the state after a backslash.
         An escape like `\\u0041` and the string's end lead to a state from which the phrase cannot be met.
         """
         count, lost = len(self.next), 2 * len(self.next)
@@ -191,8 +191,8 @@ def leading_nodes(
 ) -> int:  # fmt: skip
     """Write the tokens that advance the phrase from a state. Returns their number.
 
-    The plain loop: in each token of the trie, each byte must advance the phrase (less is owed behind it), or stand
-    behind its end (nothing is owed before it), or be a first space that changes nothing. At least one byte must advance
+    The plain loop: in each token of the trie, each byte must advance the phrase (less is owed after it), or come
+    after its end (nothing is owed before it), or be a first space that changes nothing. At least one byte must advance
     it outside of a gap.
 
     Written are `tokens`, int32[nodes], and `idle`, int32[nodes]: how many bytes of the token do not advance the phrase.
@@ -245,7 +245,7 @@ def table_of_machine(start: S, row: Callable[[S], Sequence[S]], is_met: Callable
     """The table of an automaton that is given by its start state and functions of its states.
 
     Args:
-        row: the states behind each byte.
+        row: the states after each byte.
 
     Raises:
         LimitExceeded: it has more than `MAX_STATES` states.
@@ -267,11 +267,11 @@ def table_of_language(language: CharDfa) -> PhraseTable:
     blocks, block_of = np.unique(classes.reshape(-1, 64).view("V128"), return_inverse=True)
     chars, block_of = blocks.view(np.uint16).reshape(-1, 64), block_of.ravel()
     rows = [np.full(256, -1, np.int32) for _ in range(count)]
-    broken = after[:, classes[0xFFFD]].tolist()  # by state: the state behind a byte that belongs to no character
+    broken = after[:, classes[0xFFFD]].tolist()  # by state: the state after a byte that belongs to no character
     nodes: dict[tuple[int, int, bytes], int] = {}
 
     def node(state: int, targets: Int32, first: int = 0) -> int:
-        """The state within a character that was begun in `state`, from which byte `0x80 + first + i` leads to
+        """The state within a character that was started in `state`, from which byte `0x80 + first + i` leads to
         `targets[i]`."""
         key = state, first, targets.tobytes()
         if key not in nodes:

@@ -41,7 +41,7 @@ class Portable:
     def restore(self, value: Any) -> Any:
         """A value that the provider wrote, as the given schema has it.
 
-        A member that stands as null because the provider requires it is left out. Where `losses` has a "wider" one, the
+        A member that is null because the provider requires it is left out. Where `losses` has a "wider" one, the
         given schema may still refuse the value.
         """
         restored = self._restored(value, self.schema, "", {})
@@ -81,7 +81,7 @@ def portable(
         sent.schema, sent.losses        # what to send; what it does not say as City does
         sent.restore(json.loads(text))  # an answer as City has it; validate it
 
-    Unions are distributed over what stands beside them, `allOf` is merged, references stand in `$defs`. OpenAI requires
+    Unions are distributed over what is next to them, `allOf` is merged, references are in `$defs`. OpenAI requires
     every member, so one that may be missing is null instead, and `restore` leaves it out. `Remote(provider=...)` does
     all this, and validates the answer.
 
@@ -112,7 +112,7 @@ def _finished(made: Schema, porter: Porter, rules: Provider) -> Portable:
     if wrapped:
         made = {"type": "object", "properties": {VALUE: made}, "required": [VALUE], "additionalProperties": False}
     used, left = dict[str, Schema](), [made]
-    while left:  # the whole is a definition, too: it stands there if it refers to itself
+    while left:  # the whole is a definition, too: it is there if it refers to itself
         for each, _ in _places(left.pop(), ""):
             name = each["$ref"].rpartition("/")[2] if "$ref" in each else ""
             if name and name not in used:

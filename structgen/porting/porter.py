@@ -1,6 +1,6 @@
 """Ports the schemas of one value together: their references and unions.
 
-Providers have no `allOf`. A union is distributed over the schemas beside it: in a closed object, a branch must declare
+Providers have no `allOf`. A union is distributed over the schemas next to it: in a closed object, a branch must declare
 all members.
 """
 
@@ -91,7 +91,7 @@ class Porter:
         parts = [part for part in parts if part.schema is not True and part.schema != {}]
         part, description = self._only(parts[0]) if len(parts) == 1 else (None, None)
         if part is not None and self._is_reference(part):
-            made = self._reference(part)  # alone: beside it, providers take nothing
+            made = self._reference(part)  # alone: next to it, providers take nothing
             return made if made is None or description is None else {"description": description, "anyOf": [made]}
         return self._conjoined([each for part in parts for each in self._parts(part)], at)
 
@@ -142,7 +142,7 @@ class Porter:
         self._open.pop()
 
     def _reference(self, part: Conjunct) -> Schema | None:
-        """A reference to a schema that stands once, in `$defs`."""
+        """A reference to a schema that is written once, in `$defs`."""
         target, pointer = self._target(part)
         if not isinstance(target, dict) or not target:
             return self._port([Conjunct(target, pointer)], part.at)
@@ -168,7 +168,7 @@ class Porter:
         self.defs[name] = _NEVER if made is None else made
 
     def _conjoined(self, parts: list[Conjunct], at: str) -> Schema | None:
-        """The schema of parts without references. One that stands in itself becomes a definition."""
+        """The schema of parts without references. One that contains itself becomes a definition."""
         if any(part.schema is False for part in parts):
             return None
         check_deadline()

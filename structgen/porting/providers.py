@@ -21,7 +21,7 @@ class Provider:
     """What one provider takes.
 
     Attributes:
-        keywords: that restrict values, beside the ones every provider has (`type`, `enum`, `anyOf`, `$ref`,
+        keywords: that restrict values, next to the ones every provider has (`type`, `enum`, `anyOf`, `$ref`,
             `properties`, `required`, `additionalProperties`, `items`).
         formats: the values of `format` that it enforces.
         enums: the JSON types of the values of an `enum`.

@@ -252,7 +252,7 @@ def lengths(ranges: Sequence[tuple[int, int | None]]) -> CharDfa:
         *(minimum for _, minimum, _ in living),
         *(maximum + 1 for _, _, maximum in living if maximum is not None),
     }
-    final, mask = [0], 0  # for the dead state; then for the state behind each number of code points
+    final, mask = [0], 0  # for the dead state; then for the state after each number of code points
     for low, high in pairwise([*sorted(changes), max(changes) + 1]):
         mask = sum(bit for bit, minimum, maximum in living if minimum <= low and (maximum is None or low <= maximum))
         final += [mask] * (high - low)

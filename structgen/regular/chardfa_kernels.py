@@ -1,4 +1,4 @@
-"""Kernels over tables of deterministic automata: product, lengths. Minimisation stands in `minimise`.
+"""Kernels over tables of deterministic automata: product, lengths. Minimisation is in `minimise`.
 
 A table is `next[states, classes]`; state 0 is dead, state 1 the start, and column 0 is never taken. Arrays are made in
 Python and filled by kernels, see `interning`.
@@ -134,7 +134,7 @@ def extreme_lengths(
 
     The plain loop: the lengths of all paths from the start to accepting states. Two passes over the states equal it:
     breadth-first, which meets each by its shortest path; then each after all states that lead to it, which meets each
-    by its longest path, and does not come to states in or behind a cycle.
+    by its longest path, and does not come to states in or after a cycle.
 
     Args:
         shortest, longest, queue, degree: scratch, zeros for each state.

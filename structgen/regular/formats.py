@@ -185,7 +185,7 @@ def compiled(name: str) -> CharDfa:
 
 
 def write_tables() -> None:
-    """Write `formats.npz` anew: run it by `python -m structgen.regular.formats` whenever a pattern here changes."""
+    """Write `formats.npz` again: run it by `python -m structgen.regular.formats` whenever a pattern here changes."""
     arrays = {}
     for name in sorted(FORMATS):
         dfa = compiled(name)

@@ -26,7 +26,7 @@ POSITIVE = (1 << 63) - 1
 
 def zeros(shape: tuple[int, ...], dtype: type[_Number]) -> NDArray[_Number]:
     """Zeros, for scratch space. Large arrays have pages of their own, which go back to the system at once when freed:
-    memory of the heap stays with the process while anything newer lies behind it."""
+    memory of the heap stays with the process while anything newer comes after it."""
     size = math.prod(shape) * np.dtype(dtype).itemsize
     if size < LARGE or not hasattr(mmap, "MAP_ANONYMOUS"):
         return np.zeros(shape, dtype)

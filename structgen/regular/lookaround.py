@@ -40,7 +40,7 @@ class _LookState(NamedTuple):
     Attributes:
         threads: the threads, none of them moved past what consumes nothing.
         behind: the states of the look-behinds.
-        before: what stands before here; a character is `OTHER` where the pattern has no word boundaries.
+        before: what is before here; a character is `OTHER` where the pattern has no word boundaries.
     """
 
     threads: frozenset[Thread]
@@ -148,7 +148,7 @@ class _Determiniser:
         return tidied(np.array(self.bounds, np.int32), np.array(self.classes, np.int32), table, final)
 
     def closure(self, state: _LookState, after: int) -> list[Thread]:
-        """The threads at a CHAR or MATCH that are reached without a character; `after`: what stands behind here."""
+        """The threads at a CHAR or MATCH that are reached without a character; `after`: what is after here."""
         live: list[Thread] = []
         stack = list(state.threads)
         seen = set(stack)
@@ -226,7 +226,7 @@ class _Determiniser:
 
 
 def _met(place: Anchor, before: int, after: int) -> bool:
-    """Does an assertion hold between what stands before it and what stands after it?"""
+    """Does an assertion hold between what is before it and what is after it?"""
     if place is Anchor.START:
         return before == EDGE
     if place is Anchor.END:

@@ -1,4 +1,4 @@
-"""Quotes: strings that are verbatim pieces of a source, and the places where they stand in it."""
+"""Quotes: strings that are verbatim pieces of a source, and the places where they are in it."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Quotation:
         return tuple(_quotable(name, text, self.whole, self.spaces) for name, text in self.source.documents)
 
     def places(self, quote: str) -> tuple[Place, ...]:
-        """Where a text stands in the source; none where it is no quote."""
+        """Where a text is in the source; none where it is no quote."""
         return tuple(place for text in self.texts for place in text.places(quote))
 
     def holds(self, quote: str) -> bool:
@@ -150,7 +150,7 @@ class Quotable:
     ends: Flags | None
 
     def places(self, quote: str) -> Iterator[Place]:
-        """Where a text stands in the document, from its beginning on."""
+        """Where a text is in the document, from its beginning on."""
         at = self.text.find(quote) if quote else -1
         while at >= 0:
             end = at + len(quote)
@@ -170,7 +170,7 @@ def _quotable(name: str, text: str, whole: str, spaces: str) -> Quotable:
         return Quotable(name, text, offsets, None, None)
     starts, ends = np.zeros((2, len(text) + 1), np.bool_)
     if whole == "words":
-        kinds = np.zeros(len(text) + 2, np.int8)  # with nothing before the text and behind it
+        kinds = np.zeros(len(text) + 2, np.int8)  # with nothing before the text and after it
         kinds[1:-1] = _kinds(text)
         uncut = (kinds[1:] != kinds[:-1]) | (kinds[1:] != WORD)
         starts, ends = uncut & (kinds[1:] > BLANK), uncut & (kinds[:-1] > BLANK)
@@ -181,7 +181,7 @@ def _quotable(name: str, text: str, whole: str, spaces: str) -> Quotable:
 
 
 def _single_spaced(text: str) -> tuple[str, list[int]]:
-    """The text with one blank for each run of white space, and where each of its characters and its end stand."""
+    """The text with one blank for each run of white space, and where each of its characters and its end are."""
     pieces: list[str] = []
     offsets: list[int] = []
     done = 0
@@ -201,7 +201,7 @@ def _kinds(text: str) -> NDArray[np.int8]:
 
 
 def _kind(char: str) -> int:
-    """`WORD` for characters that stand together in a word.
+    """`WORD` for characters that are together in a word.
 
     Scripts that write no blanks between words (Chinese, Japanese, Thai, Lao, Burmese, Khmer) may be cut anywhere.
     """

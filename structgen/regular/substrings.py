@@ -27,7 +27,7 @@ Uint8 = npt.NDArray[np.uint8]
 BREAK, BEGIN, END, FIRST_CHARACTER = range(4)
 """Signs: between documents; where a quote may begin; where it may end; the number of the first character."""
 SYMBOL, TO, NEXT = range(3)
-"""Columns of the edges of a suffix automaton: what is read; the state behind it; the next edge of the state."""
+"""Columns of the edges of a suffix automaton: what is read; the state after it; the next edge of the state."""
 ROOT = 1
 FAR = 1 << 30
 """More characters than any way to an end has."""
@@ -40,7 +40,7 @@ class Substrings:
     Attributes:
         characters: the characters of the source, in the order of their numbers, from `FIRST_CHARACTER` on.
         starts: int32[states + 2]: the first edge of each state, in order; state 1 is the start.
-        edges: int32[., 2]: a character's number and the state behind it, by ascending numbers.
+        edges: int32[., 2]: a character's number and the state after it, by ascending numbers.
         least: int32[states + 1]: the fewest characters from a state to the end of a quote.
     """
 

@@ -1,9 +1,9 @@
 """Look-around in a token of a grammar.
 
-A lexer's pattern looks ahead at the text behind its token, and behind at the text before. Here a token is a part for
-itself, as a `Regex` is, and what stands around it is not known. So a pattern is taken if that decides nothing, but for
-characters with which a longer token may go on: a lexer would read on. To find out, the pattern is read with a mark
-before and behind the token, which look-around does not see: the states at which the second mark may stand tell what may
+A lexer's pattern looks ahead at the text after its token, and behind at the text before. Here a token is a part for
+itself, as a `Regex` is, and what is around it is not known. So a pattern is taken if that decides nothing, but for
+characters with which a longer token may continue: a lexer would read on. To find out, the pattern is read with a mark
+before and after the token, which look-around does not see: the states at which the second mark may appear tell what may
 follow.
 """
 
@@ -30,7 +30,7 @@ def token_language(pattern: str, tree: Node) -> CharDfa:
     """The texts of a token, given a pattern with look-around and its tree.
 
     Raises:
-        PatternUnsupported: what stands around the token decides whether it is one, or `look_around` cannot read it.
+        PatternUnsupported: what is around the token decides whether it is one, or `look_around` cannot read it.
         LimitExceeded: it takes too many states.
     """
     looks = [node for node in everywhere(tree) if isinstance(node, Look)]
@@ -58,7 +58,7 @@ def _without_mark(node: Node, look: Look | None) -> Node:
 
 
 def _without_boundary(look: Look) -> Node:
-    r"""The tree of a look-ahead, with a `\b` behind words at its end as a look-ahead of its own."""
+    r"""The tree of a look-ahead, with a `\b` after words at its end as a look-ahead of its own."""
     items = look.item.items if isinstance(look.item, Concatenation) else (look.item,)
     if len(items) < 2 or items[-1] != Assertion(Anchor.BOUNDARY) or not _ends_in_word(Concatenation(items[:-1])):
         return look.item
@@ -80,7 +80,7 @@ def _ends_in_word(node: Node) -> bool:
 
 
 class _Marked:
-    """The automaton of texts in which two marks stand around a token."""
+    """The automaton of texts in which two marks are around a token."""
 
     def __init__(self, dfa: CharDfa) -> None:
         self._dfa, self._mark = dfa, int(dfa.classes[-1])
@@ -90,7 +90,7 @@ class _Marked:
         self._final, self._certain = final, final & steady
 
     def token(self) -> CharDfa | None:
-        """The automaton of the token; None if what stands around it matters."""
+        """The automaton of the token; None if what is around it matters."""
         starts = {int(self._dfa.next[state, self._mark]) for state in self._reached(1)}
         start = min(starts)
         inside = self._reached(start) if start else set[int]()
@@ -122,7 +122,7 @@ class _Marked:
         behind = int(table[state, self._mark])
         verdicts = {bool(self._final[behind])}
         for kind in self._others:
-            if not table[state, kind]:  # else a longer token may go on with it
+            if not table[state, kind]:  # else a longer token may continue with it
                 after = int(table[behind, kind])
                 verdicts |= {bool(after)} if not after or self._certain[after] else {True, False}
         return verdicts

@@ -1,6 +1,6 @@
 """Leaves: schemas without subschemas, and the shapes of literals.
 
-Each different content of a leaf is read once, for all schemas in which it stands.
+Each different content of a leaf is read once, for all schemas in which it is.
 
 Leaves with the same meaning have the identical tuple of shapes, in all schemas. So whatever is stored for one leaf
 under the identity of its tuple is found for the others.

@@ -166,7 +166,7 @@ class SchemaReader:
         self.overlaps: list[tuple[SchemaNode, tuple[int, int], list[Node]]] = []
 
     def node(self, schema: Any, where: Where, kinds: int = ALL_TYPES) -> Node:
-        """The node of `schema`, which stands at `where`: its values of these JSON types (of `{}`, all values)."""
+        """The node of `schema`, which is at `where`: its values of these JSON types (of `{}`, all values)."""
         if schema is True:
             return ANY
         if not schema:
@@ -210,7 +210,7 @@ class SchemaReader:
         return start + "".join(f"/{escaped(token)}" for token in reversed(tokens))
 
     def has_lone_reference(self, schema: dict[str, Any]) -> bool:
-        """Has the schema a `$ref`, and nothing else that has an effect? (Up to draft 7 nothing beside it has one.)"""
+        """Has the schema a `$ref`, and nothing else that has an effect? (Up to draft 7 nothing next to it has one.)"""
         if "$ref" not in schema:
             return False
         draft = self._drafts[id(schema)]

@@ -1,7 +1,7 @@
 """The target of every reference of a schema.
 
 The targets of static references are found before anything runs. Nearly all are local, JSON pointers and anchors in the
-same document, and are resolved here. As soon as a reference leads to another document, or stands below a base URI of
+same document, and are resolved here. As soon as a reference leads to another document, or is below a base URI of
 its own, the `referencing` library resolves all of them. It is imported only then: the import takes as long as reading
 fifty schemas. Nothing is ever fetched: other documents come from the registry that the user passes.
 """
@@ -133,7 +133,7 @@ def refused(scan: SchemaScan, schema: dict[str, Any], why: str, keyword: str | N
 
 
 def _any_rebased(scan: SchemaScan) -> bool:
-    """Does a reference stand below a base URI that is not the root's?"""
+    """Is a reference below a base URI that is not the root's?"""
     if not scan.rebased:
         return False
     below = {id(schema) for top in scan.rebased for schema, _ in every(top, "", scan.seen[id(top)])}

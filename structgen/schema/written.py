@@ -19,12 +19,12 @@ from structgen.schema.references import value_at
 Schema = dict[str, Any]
 
 _INNER: dict[str, set[str]] = {}
-"""How schemas stand in the argument of each keyword, in any draft: `one`, `list`, `map`, or several of these."""
+"""How schemas are in the argument of each keyword, in any draft: `one`, `list`, `map`, or several of these."""
 for _row in KEYWORDS:
     if _row.children:
         _INNER.setdefault(_row.name, set()).update(_row.children)
 _NARROW = frozenset(("enum", "const", "$ref", "allOf", "anyOf", "oneOf", "not", "if"))
-"""Keywords that may refuse null beside a type that takes it."""
+"""Keywords that may refuse null next to a type that takes it."""
 _OF_NULL = _NARROW | {"type", "then", "else"}
 """The keywords that may refuse null. The others stay where they are, and so does what references lead to."""
 _EXCLUSIVE = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
@@ -34,7 +34,7 @@ _COUNTS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "m
 _COUNT = re.compile(r"[0-9]{1,19}")
 _MARKS = frozenset(("nullable", "discriminator", "propertyOrdering"))
 _DOCUMENT = ("components", "paths")
-"""Parts of an OpenAPI document in which schemas stand."""
+"""Parts of an OpenAPI document in which schemas are."""
 _OAS = "https://spec.openapis.org/oas/3.1/"
 DRAFTS = {"draft4": 4, "draft6": 6, "draft7": 7, "2019-09": 2019, "2020-12": 2020}
 """The drafts that `dialect=` names."""
@@ -215,7 +215,7 @@ class _Reader:
         return each
 
     def document(self, value: Any, pointer: str) -> Any:
-        """A part of an OpenAPI document: the schemas stand under `schemas` and `schema`."""
+        """A part of an OpenAPI document: the schemas are under `schemas` and `schema`."""
         if isinstance(value, list):
             return [self.document(each, f"{pointer}/{number}") for number, each in enumerate(value)]
         if not isinstance(value, Mapping):

@@ -196,7 +196,7 @@ class _Reader:
         self._definitions = 0
 
     def resolved(self, part: Any) -> Any:
-        """Returns a part, or what it refers to; what stands beside a reference has precedence."""
+        """Returns a part, or what it refers to; what is next to a reference has precedence."""
         seen: list[Any] = []
         while isinstance(part, Mapping) and "$ref" in part:
             reference = part["$ref"]
@@ -301,7 +301,7 @@ def _is_read_only(schema: Any) -> bool:
 
 
 def _content(content: Mapping[str, Media], name: str) -> tuple[str, Media]:
-    """Returns the content type of a body that can be written, and what stands there."""
+    """Returns the content type of a body that can be written, and what is there."""
     for kind in (*filter(JSON_TYPE.fullmatch, content), _FORM, "*/*"):
         if kind in content:
             return ("application/json" if kind == "*/*" else kind), content[kind]

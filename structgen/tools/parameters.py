@@ -20,7 +20,7 @@ _COMBINING = frozenset(
     ("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas",
      "patternProperties", "unevaluatedProperties")
 )  # fmt: skip
-"""Keywords that may declare members beside `properties`: an object with one of them is not closed."""
+"""Keywords that may declare members next to `properties`: an object with one of them is not closed."""
 
 _ALTERNATIVES = ("anyOf", "oneOf")
 _NAMED = ("properties", "$defs", "definitions", "patternProperties")
@@ -28,7 +28,7 @@ _NESTED = ("items", "additionalProperties", "contains")
 
 
 _NAME = re.compile(r"[^\s<>\"'`{}\[\]()\x00-\x1f]+")
-"""Names that can stand in a call of any format: without white space, quotes and brackets."""
+"""Names that can appear in a call of any format: without white space, quotes and brackets."""
 
 _OPEN = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
@@ -138,7 +138,7 @@ def declared(given: Any) -> Declared:
 
 
 def _custom(name: str, entry: Mapping[str, Any]) -> Declared:
-    """Reads a custom tool of OpenAI's interface. The model reads the grammar behind the description.
+    """Reads a custom tool of OpenAI's interface. The model reads the grammar after the description.
 
     Raises:
         SchemaError: the format is neither text nor a grammar.
@@ -212,7 +212,7 @@ def own_name(function: Any) -> str:
 
 
 def require_name(name: Any) -> None:
-    """Refuses a name that cannot stand in a call."""
+    """Refuses a name that cannot appear in a call."""
     allowed = "a name without white space, quotes and brackets"
     require(isinstance(name, str) and _NAME.fullmatch(name) is not None, "name", name, allowed)
 
@@ -220,7 +220,7 @@ def require_name(name: Any) -> None:
 def require_parameters(function: Any, name: str) -> None:
     """Refuses a function that takes nothing but `*args` and `**kwargs`, as a decorator without `functools.wraps` makes.
 
-    Beside other parameters both are left out; `**kwargs: Unpack[Options]` are the members of `Options`.
+    Next to other parameters both are left out; `**kwargs: Unpack[Options]` are the members of `Options`.
     """
     try:
         parameters = inspect.signature(function).parameters.values()

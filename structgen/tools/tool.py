@@ -69,7 +69,7 @@ class ToolCall(Generic[R]):
             JSON for a JSON Schema.
         id: distinguishes the calls of one conversation.
         tool: the tool that is called.
-        quotes: where each argument that is a `Quote` stands in its source, by JSON pointer.
+        quotes: where each argument that is a `Quote` is in its source, by JSON pointer.
         cut: the limit that ended the text within this call, as `max_new_tokens=512`; empty for a call that the model
             has ended itself. A call that is cut cannot be invoked, and `arguments` is what was written, as parsed JSON.
     """
@@ -150,10 +150,10 @@ class Tool(Generic[P, R]):
         description: the description that the model reads.
         function: the function that runs; None for a tool that is only a schema.
         timeout: the seconds that a call may take, None for any time. Then there is a `TimeoutError`, and what is sync
-            goes on in its thread.
+            continues in its thread.
         retries: how often a call that raised is made again.
         max_result: the characters of a result that the model reads at most.
-        concurrent: may a call run beside other calls of the same turn, in a thread?
+        concurrent: may a call run next to other calls of the same turn, in a thread?
         grammar: what the text of the argument `input` follows, of a custom tool; None for any other tool.
     """
 

@@ -69,7 +69,7 @@ def highest_in_columns(heights: Sequence[float | None], maximum: int) -> list[in
 
 
 def distribution(values: Mapping[str, float], said: str, maximum: int = 8) -> str:
-    """Returns the probabilities of values as horizontal bars with their names, likeliest first.
+    """Returns the probabilities of values as horizontal bars with their names, most likely first.
 
     Args:
         values: probabilities by JSON text.

@@ -1,6 +1,6 @@
 """A report as one HTML page that loads nothing, and in which no text of a model can act as markup.
 
-The model's text stands in the page twice: escaped, and as data of a script element in which `<` cannot occur. The page
+The model's text is in the page twice: escaped, and as data of a script element in which `<` cannot occur. The page
 forbids all loads, and by a hash all scripts but its own.
 """
 
@@ -26,7 +26,7 @@ INLINE = 6
 LISTED = 400
 """Undone texts that the list shows."""
 BEFORE, INSTEAD = 4, 6
-"""Tokens that the list shows of the text before an undone text, and of what stands there instead."""
+"""Tokens that the list shows of the text before an undone text, and of what is there instead."""
 FINISHES = {
     "end": "ended by the model", "complete": "complete", "closed_by_budget": "closed by the budget",
     "capped": "cut short by a cap",
@@ -94,7 +94,7 @@ def page(report: Report) -> str:
 
 
 def fragment(report: Report) -> str:
-    """Returns the text token by token and what was taken back, for a notebook: tooltips replace the script."""
+    """Returns the text token by token and what was rolled back, for a notebook: tooltips replace the script."""
     rows, style = _undone_list(report) + _cap_list(report), asset("page.css")
     for element in (
         ':root:not([data-theme="light"])',
@@ -162,7 +162,7 @@ def _text_card(report: Report, *, modes: bool = True) -> str:
 
 
 def _beside(report: Report) -> str:
-    """Returns the text, and beside it the schema."""
+    """Returns the text, and next to it the schema."""
     text = _text_card(report)
     if not isinstance(report.json_schema, dict) or not report.tokens:
         return text
@@ -210,10 +210,10 @@ def _tokens(
     tokens: Sequence[TracedToken], undone: Sequence[Undone], caps: Sequence[Cap] = (), *,
     first: tuple[int, int] = (0, 0),
 ) -> Iterator[str]:  # fmt: skip
-    """Yields the spans of the tokens, and between them what was taken back and where a limit closed a value.
+    """Yields the spans of the tokens, and between them what was rolled back and where a limit closed a value.
 
     Args:
-        first: the number of the first token in the page, and of the first text that was taken back.
+        first: the number of the first token in the page, and of the first text that was rolled back.
     """
     slowest = max((token.seconds or 0.0 for token in tokens[1:]), default=0.0)
     places, offset, waiting = places_of_undone(undone, len(tokens)), 0, sorted(caps, key=lambda cap: cap.offset)
@@ -274,7 +274,7 @@ def _cap_told(cap: Cap) -> str:
 
 
 def _undone(report: Report) -> list[Undone]:
-    """Returns all texts that were taken back, first those of the thinking."""
+    """Returns all texts that were rolled back, first those of the thinking."""
     return [*report.thinking_undone, *report.undone]
 
 
@@ -296,7 +296,7 @@ def _undone_list(report: Report) -> str:
 
 
 def _around_undone(report: Report) -> list[tuple[str, str]]:
-    """Returns for each text that was taken back the end of the text before it, and what stands there instead."""
+    """Returns for each text that was rolled back the end of the text before it, and what is there instead."""
     around: dict[int, tuple[str, str]] = {}
     for first, tokens, undone in (
         (0, report.thinking_tokens, report.thinking_undone),

@@ -1,4 +1,4 @@
-"""The records of a trace: each token of the text, what was taken back, and the limits that cut values."""
+"""The records of a trace: each token of the text, what was rolled back, and the limits that cut values."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from structgen.errors import Reason, quoted
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """Text that was generated and taken back.
+    """Text that was generated and rolled back.
 
     Attributes:
         tokens: the number of tokens that stayed.
-        text: the text behind them, which was taken back.
+        text: the text after them, which was rolled back.
         reason: why it could not stay.
         pointer: JSON pointer of the value that validators refused; None for any other reason.
-        count: the number of tokens that were taken back.
+        count: the number of tokens that were rolled back.
     """
 
     tokens: int
@@ -165,7 +165,7 @@ class TracedToken:
         removed: the probability that the mask took away, 0 to 1; None if the model was not asked.
         probability: the token's probability under the model, before the mask; None if the model was not asked.
         chance: the token's probability among the allowed tokens; None if the model was not asked.
-        alternatives: the likeliest tokens with the chosen one, likeliest first. Refused tokens are listed if their
+        alternatives: the most likely tokens with the chosen one, most likely first. Refused tokens are listed if their
             probability is at least 0.001.
         seconds: the time since the choice before, in which all rows of a batch make a step; None if the model was not
             asked, or the time was not measured.

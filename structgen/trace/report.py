@@ -46,7 +46,7 @@ class Report(BaseModel):
         thinking: the model's thinking, or its plan, before the text; None if there was none.
         thinking_tokens, thinking_undone: as `tokens` and `undone`, for the thinking with its closing tag.
         tokens: the tokens of the text; empty without `details=True`.
-        undone: texts that were taken back, in the order of time.
+        undone: texts that were rolled back, in the order of time.
         fields: the certainty of values by JSON pointer.
         json_schema: what the text had to satisfy; None for other constraints, and without one.
         parts: the pointer of a value -> the pointers of the schemas in `json_schema` that it was read against.
@@ -92,7 +92,7 @@ def places_of_undone(undone: Sequence[Undone], count: int) -> dict[int, list[int
     A later rollback may go further back than an earlier one: then the earlier one is shown where the later one began.
 
     Args:
-        undone: texts that were taken back, in the order of time.
+        undone: texts that were rolled back, in the order of time.
         count: the number of tokens of the final text.
     """
     places: dict[int, list[int]] = {}

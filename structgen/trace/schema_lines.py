@@ -24,7 +24,7 @@ class Line(NamedTuple):
 
     Attributes:
         depth: the containers around it.
-        place: JSON pointer of what stands in it.
+        place: JSON pointer of what is in it.
         schema: JSON pointer of the innermost schema around it.
         whole: is it a schema on one line?
     """
@@ -61,8 +61,8 @@ def _lines(value: Any, first: Line, tail: str, schemas: set[str]) -> Iterator[Li
     """Yields the lines of a value.
 
     Args:
-        first: its first line, with what stands before the value.
-        tail: what stands behind it in its last line.
+        first: its first line, with what is before the value.
+        tail: what is after it in its last line.
     """
     lead, depth, place, around, _ = first
     own, short = (place if place in schemas else around), json.dumps(value, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""A report in a terminal: the text token by token, what was taken back, the value with its certainty."""
+"""A report in a terminal: the text token by token, what was rolled back, the value with its certainty."""
 
 from __future__ import annotations
 

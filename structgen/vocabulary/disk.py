@@ -49,7 +49,7 @@ def store(key: str, arrays: Mapping[str, NDArray[Any]]) -> None:
 
 
 def _write_whole(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write beside the file and rename, so that a reader never sees half of it."""
+    """Write next to the file and rename, so that a reader never sees half of it."""
     with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as part:
         name = Path(part.name)
         try:

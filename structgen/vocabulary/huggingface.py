@@ -11,7 +11,7 @@ apart:
   the added token writes this text canonically. It stands for its content as it is, also where a byte-level decoder
   takes the letters for bytes: it makes U+0011 of the first letter of `đem`.
 
-A control token is recognised by its brackets, unless a plain word stands in them that names no command (`<td>`,
+A control token is recognised by its brackets, unless a plain word is in them that names no command (`<td>`,
 `[loc]`) and the chat template does not write it. So are the user-defined pieces of a SentencePiece model: Gemma has its
 `<start_of_turn>` and its runs of blanks as such pieces.
 """
@@ -35,7 +35,7 @@ _COMMANDS = frozenset(
     smask sop speech start stop suffix sys system task text think thinking thought thoughts tool tools turn unk unknown
     unused user video vision""".split()
 )
-"""Words that are commands to a model where they stand in brackets."""
+"""Words that are commands to a model where they are in brackets."""
 
 
 def fast_source(backend: Any, special: frozenset[int], ends: list[int], template: str = "") -> VocabularySource:
@@ -132,7 +132,7 @@ def declared_special(tokenizer: Any, added: Mapping[int, Any]) -> frozenset[int]
 
 
 def is_word(content: str, spelled: bytes) -> bool:
-    """True for an added token, not marked as special, that may stand inside text.
+    """True for an added token, not marked as special, that may appear inside text.
 
     Args:
         content: the text that the token stands for in the input.

@@ -97,7 +97,7 @@ class Vocabulary:
     ) -> Vocabulary:
         """The vocabulary of a tokenizer, read once and then kept on disk (see `structgen.vocabulary.disk`).
 
-        A token's bytes are those that it adds to a text that has begun: the decoders of SentencePiece and WordPiece
+        A token's bytes are those that it adds to a text that has started: the decoders of SentencePiece and WordPiece
         drop one space at the very start of a text, but generated text follows a prompt. The end ids are those of the
         tokenizer, of both configurations and of `end_ids`.
 

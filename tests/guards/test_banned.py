@@ -221,7 +221,7 @@ def test_the_scope_all_reads_the_text_as_written_and_as_spelled():
 
 def test_a_banned_text_may_begin_in_the_prompt():
     for guard in (BannedWords(["talk"], across_prompt=True), BannedPattern("talk", across_prompt=True)):
-        behind = guard.behind(b"We talk. Let us ta")
+        behind = guard.after(b"We talk. Let us ta")
         for text, offset in (("lk", 0), ("lk to talk", 0), ("ke a talk", 5), ("ke", None)):
             assert_offset(behind, text, offset)
         assert behind.begun(behind.start()) == 0

@@ -1,4 +1,4 @@
-"""Kernels that write the states behind a backslash in a lifted `CharDfa`, one state at a time: see `chars`.
+"""Kernels that write the states after a backslash in a lifted `CharDfa`, one state at a time: see `chars`.
 
 The digits of `\\uXXXX` spell a UTF-16 code unit. Each beginning of the digits has a state, if a character that it can
 spell is alive in the DFA: `\\u00` has one if any of U+0000 to U+00FF is alive. A state is a stub until it is walked.
@@ -22,7 +22,7 @@ from structgen.kernels import Rows, inner_kernel, kernel
 DIGITS = 4
 """The number of digits of an escape."""
 PAIR = 7
-"""Stands in place of the number of missing digits behind a high surrogate: the whole second escape is missing."""
+"""Stands in place of the number of missing digits after a high surrogate: the whole second escape is missing."""
 _SHORT: Int32 = np.array(
     [(0x22, 0x22), (0x5C, 0x5C), (0x2F, 0x2F), (0x62, 8), (0x66, 12), (0x6E, 10), (0x72, 13), (0x74, 9)], np.int32
 )
@@ -75,10 +75,10 @@ def astral(high: int, low: int) -> int:
 
 @inner_kernel
 def _span(settings: Int64, part: int, low: int, high: int, high_surrogate: int) -> tuple[int, int]:
-    """One part of the characters that begin with a code unit in `low..high`, or end with it behind a high surrogate.
+    """One part of the characters that begin with a code unit in `low..high`, or end with it after a high surrogate.
 
     In a value, without a high surrogate, part 0 is the pairs whose high surrogate is in `low..high`; the others are the
-    spans of `ESCAPED`. Behind a high surrogate, part 0 is the pairs whose low surrogate is in `low..high`, and the
+    spans of `ESCAPED`. After a high surrogate, part 0 is the pairs whose low surrogate is in `low..high`, and the
     others are empty. In a name, the parts are the three spans of `CONTROLS`.
 
     Returns:
@@ -150,7 +150,7 @@ def _digits(
     """The edge to the state in which the last `left` digits of an escape are missing, and the new count of states.
 
     The digits read so far, with zeros for the others, spell the unit `low`. The edge is 0 if no character that begins
-    with such a unit is alive. Behind the last digit, the edge leads to the state behind the character; behind a high
+    with such a unit is alive. After the last digit, the edge leads to the state after the character; after a high
     surrogate, it leads to the state in front of the second escape.
     """
     limits, high = per_state[LIMITS], low + (1 << 4 * left) - 1
@@ -167,7 +167,7 @@ def _digits(
 
 @inner_kernel
 def _append(machine: Machine, start: int, n_edges: int, byte: int, leads: int) -> int:
-    """Write the edge of a byte, behind the edges `start..n_edges - 1` of the same state; return the new count of edges.
+    """Write the edge of a byte, after the edges `start..n_edges - 1` of the same state; return the new count of edges.
 
     If the last of these edges ends right before the byte and has the same target, it is extended instead.
     """
@@ -186,7 +186,7 @@ def write_digits(
 ) -> tuple[int, int]:  # fmt: skip
     """Write a state between the digits of an escape, or between the two escapes of a pair.
 
-    The plain loop: for each of the 16 digits, an edge to the state behind it (see `_digits`), and the same edge for the
+    The plain loop: for each of the 16 digits, an edge to the state after it (see `_digits`), and the same edge for the
     capital letter, if it is not in a name. Between two escapes: an edge for the backslash, to a state that takes the
     `u`, which leads to the state with four digits missing.
 
@@ -243,7 +243,7 @@ def write_escape(
     machine: Machine, settings: Int64, nexts: Rows[Int32], per_state: Rows[Int32], bounds: Int32, classes: Int32,
     state: int, n_states: int, n_edges: int,
 ) -> tuple[int, int]:  # fmt: skip
-    """Write the state behind a backslash. Arguments and result are those of `write_digits`.
+    """Write the state after a backslash. Arguments and result are those of `write_digits`.
 
     The plain loop: an edge for the letter of each short escape whose character is alive, and one for the `u` if four
     digits can spell an alive character. In a name, each character has one spelling, so `u` is for `CONTROLS` only.

@@ -46,7 +46,7 @@ ROWS = 3
 ENDS, LIMITS, CONTINUED = range(ROWS)
 """Rows of `per_state`, int32[3, states]: what is known of each state of a DFA that is being lifted.
 
-ENDS: what follows the end of the text. Inside quotes: the state behind the closing quote. Else: the outcome to pop
+ENDS: what follows the end of the text. Inside quotes: the state after the closing quote. Else: the outcome to pop
 with, plus 1. 0 for states that do not accept. LIMITS: HI of the state. Where characters are counted: the largest number
 of characters in front of the state; else UNBOUNDED. CONTINUED: the first of the seven states (`_write_middle`) in the
 middle of characters that lead to this state; 0 while they are not written.
@@ -55,7 +55,7 @@ FIRST, ESCAPES, BLOCK, INC_FLAG, ROOM_FLAG, QUOTED, NAMED = range(7)
 """Places in `settings`, int64[7]: what is known of a DFA that is being lifted.
 
 FIRST: the automaton's state for state 1 of the DFA; state `q` becomes FIRST + q - 1. ESCAPES: inside quotes, the
-automaton's state behind a backslash in state 1. BLOCK: the number of the DFA's block. INC_FLAG: the flag of the last
+automaton's state after a backslash in state 1. BLOCK: the number of the DFA's block. INC_FLAG: the flag of the last
 byte of a character: INC where characters are counted, else 0. ROOM_FLAG: the flag of an edge into the middle of a
 character: ROOM where characters are counted, else 0. QUOTED: 1 inside quotes. NAMED: 1 if the quoted text is a name.
 """
@@ -114,7 +114,7 @@ def _ascii_edges(
 
     Spans that touch and have the same target get one edge."""
     edges, start = machine.edges, n_edges
-    for i in range(spans.shape[0] - 1, -1, -1):  # edges are searched in order: lower case before all else
+    for i in range(spans.shape[0] - 1, -1, -1):  # edges are searched in order: lower case before everything else
         target = nexts[q, spans[i, 2]]
         if target > 0:
             leads, first, last = edge_to(settings, target), spans[i, 0], spans[i, 1]
@@ -193,7 +193,7 @@ def lift_rows(
         wide = _shared_wide(nexts, wides, q)
         if wide == SEVERAL:
             owed[i] |= UNEVEN
-        # The seven states come before the first edge of q, so that the edges of q stand together.
+        # The seven states come before the first edge of q, so that the edges of q are together.
         if wide > 0:
             n_states, n_edges = _write_middle(machine, settings, per_state, wide, n_states, n_edges)
         # The edges of q: those of ASCII come first, since they are searched in order.
@@ -257,7 +257,7 @@ def write_wide(
         The new counts of states and edges.
     """
     states, edges, state = machine.states, machine.edges, settings[FIRST] + q - 1
-    # Spans behind which more bytes of any value follow lead through the seven states of their target.
+    # Spans after which more bytes of any value follow lead through the seven states of their target.
     for i in range(spelling.shape[0]):
         target = nexts[q, spelling[i, 3]] if spelling[i, 2] > 0 else 0
         if target:
@@ -269,13 +269,13 @@ def write_wide(
         n_edges = _wide_edges(machine, settings, nexts, per_state, spelling, nodes, low, high, q, n_edges)
         low, nodes[node] = high, 0
         if n_edges > start:
-            limit = 0  # HI of the node: the greatest limit behind it
+            limit = 0  # HI of the node: the greatest limit after it
             for row in range(start, n_edges):
                 limit = max(limit, states[edges[row, LEADS] & TARGET, HI])
             write_plain_row(machine, n_states, start, n_edges - start, limit)
             nodes[node] = n_states | settings[ROOM_FLAG]
             n_states += 1
-    # The edges of a state stand together: those of q that are written already move here, and those of the root follow.
+    # The edges of a state are together: those of q that are written already move here, and those of the root follow.
     start = n_edges
     for row in range(states[state, START], states[state, START] + states[state, COUNT]):
         edges[n_edges, SPAN], edges[n_edges, LEADS] = edges[row, SPAN], edges[row, LEADS]

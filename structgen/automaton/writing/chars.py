@@ -1,4 +1,4 @@
-"""A `CharDfa` lifted to bytes: its characters as UTF-8, plain or as they stand inside a JSON string.
+"""A `CharDfa` lifted to bytes: its characters as UTF-8, plain or as they are inside a JSON string.
 
 State `q` of the DFA becomes state `first + q - 1`. A kernel call expands a chunk of states. If all characters beyond
 ASCII lead to the same state (the usual case), they share seven states for their bytes; else they get states of their
@@ -80,18 +80,18 @@ class Lifted:
             distances[0] = 0
             slack = int(distances.max())
             self._limits[:] = np.maximum(maximum - distances, 0)
-        behind = self._behind if also is None else None
+        after = self._after_text if also is None else None
         self._shortest_from: dict[int, int] = {}
         """State of the DFA -> the first state of its shortest end (see `_shortest_end`)."""
         closes = set(self._ends.tolist()) - {0}
         one_end = quoted and also is None and len(closes) == 1
         way_out = self._shortest_end if one_end else None
-        self.start = self._first = automaton.later_block(n - 1, self._expand_chunk, way_out, behind)
+        self.start = self._first = automaton.later_block(n - 1, self._expand_chunk, way_out, after)
         automaton.tables.states[self._first : self._first + n - 1, HI] = self._limits[1:]
         self._escapes = (
             automaton.later_block(n - 1, partial(self._write, write_escape), self._short_escapes) if quoted else 0
         )
-        if quoted and self._counted:  # HI of the states behind a backslash: the greatest limit of those that follow
+        if quoted and self._counted:  # HI of the states after a backslash: the greatest limit of those that follow
             spelled = dfa.next[1:, self._outline.escaped]
             after = np.where(spelled > 0, self._limits[spelled], 0).max(axis=1, initial=0)
             automaton.tables.states[self._escapes : self._escapes + n - 1, HI] = after
@@ -123,8 +123,8 @@ class Lifted:
             if low + i == asked or owed[i] & ALSO:
                 self._complete(low + i)
 
-    def _behind(self, state: int) -> Collection[int] | None:
-        """For a state of the text, the states behind the closing quote; none for plain text, which leaves its frame."""
+    def _after_text(self, state: int) -> Collection[int] | None:
+        """For a state of the text, the states after the closing quote; none for plain text, which leaves its frame."""
         if not self._first <= state < self._first + len(self._dfa.next) - 1:
             return None
         return {*self._ends.tolist()} - {0} if self._quoted else ()
@@ -191,7 +191,7 @@ class Lifted:
         self._between.update(range(taken[0], tables.n_states))
 
     def _short_escapes(self, state: int) -> int:
-        """The way out behind a backslash: the short escapes; the state itself, if only `\\u` may follow."""
+        """The way out after a backslash: the short escapes; the state itself, if only `\\u` may follow."""
         tables = self._automaton.tables
         if not self._escapes <= state < self._escapes + len(self._dfa.next) - 1:
             return state
@@ -211,7 +211,7 @@ class Lifted:
         if not mark or left == PAIR:  # between two escapes: there is one way only
             return state
         self._automaton.expand(state)
-        behind = {byte: target for first, last, target in tables.edges_of(state) for byte in range(first, last + 1)}
+        targets = {byte: target for first, last, target in tables.edges_of(state) for byte in range(first, last + 1)}
         step, edges = 16 ** (left - 1), list[Edge]()
         missing = self._spelled(q, low, low + 16**left - 1, high_surrogate)
         for value in sorted(range(16), key=lambda value: left == 4 and value == 0xD):
@@ -220,11 +220,11 @@ class Lifted:
             if not missing.isdisjoint(spelled):
                 missing = missing - spelled
                 digit = ord(f"{value:x}")
-                edges.append((digit, digit, behind[digit]))
+                edges.append((digit, digit, targets[digit]))
         return tables.ranges(tables.stub(), edges)
 
     def _spelled(self, q: int, low: int, high: int, high_surrogate: int) -> set[int]:
-        """The DFA's living states behind the characters of `_unit_classes`, read in state `q`."""
+        """The DFA's living states after the characters of `_unit_classes`, read in state `q`."""
         row = self._dfa.next[q].tolist()
         return {row[c] for c in self._unit_classes(low, high, high_surrogate)} - {0}
 

@@ -26,7 +26,7 @@ def write_literals(
 
     Args:
         inner: if `other` is inside a free string, the first state of the string's block; else 0.
-        other: a state of the same frame, from which a text goes on that leaves the trie; 0 if such a text is refused.
+        other: a state of the same frame, from which a text continues that leaves the trie; 0 if such a text is refused.
             The states through which the literals lead from `other` must have been written.
     """
     pairs = sorted(literals)
@@ -107,17 +107,17 @@ def _shortest_literal(scratch: Int32, low: int, high: int) -> int:
 
 @inner_kernel
 def _other_after(machine: Machine, other: int, byte: int) -> int:
-    """The state of the other text behind a byte, given the state in front of it; 0 if no such text shares the byte."""
+    """The state of the other text after a byte, given the state in front of it; 0 if no such text shares the byte."""
     if other == 0:
         return 0
     taken = edge(machine, other, byte)
-    # NEED marks the quote that closes the other text: behind it, the other text shares nothing with the literals.
+    # NEED marks the quote that closes the other text: after it, the other text shares nothing with the literals.
     return taken & TARGET if taken > 0 and not taken & NEED else 0
 
 
 @inner_kernel
 def _write_node(machine: Machine, node: int, start: int, end: int, inner: int, other: int, shortest: int) -> None:
-    """Write the row of a trie's node, whose edges are `start..end - 1`. Bytes without an edge go on at `other`."""
+    """Write the row of a trie's node, whose edges are `start..end - 1`. Bytes without an edge continue at `other`."""
     kind, action = RANGES, GOTO if other else NOTHING
     if other and inner:  # aux is 1 in the middle of a character: the free string is not in its first state there
         kind = RANGES | OVERLAY << 4 | (other != inner) << 8
@@ -134,8 +134,8 @@ def insert(
     with more bytes to come, is a node in turn. Any other group is one literal, and leads to its target.
 
     The scratch space holds, from the place `rows` on, three numbers for each literal: where it starts and ends, as
-    offsets from the address `text`, and its target. The stack stands behind them. It holds five numbers for each node
-    that is still to be written: the place of the first literal below it, the place behind the last one, the length of
+    offsets from the address `text`, and its target. The stack is after them. It holds five numbers for each node
+    that is still to be written: the place of the first literal below it, the place after the last one, the length of
     their common prefix, the node's state, and the state of the other text there (0: none).
     """
     scratch, blob = view_int32(machine.scratch), view_uint8(text)
@@ -154,7 +154,7 @@ def insert(
             while high < end and blob[scratch[high] + depth] == byte:
                 high += LITERAL_WORDS
             target = scratch[low + 2]
-            # Is the literal alone in its group? How many of its bytes come behind this one?
+            # Is the literal alone in its group? How many of its bytes come after this one?
             alone, left = high == low + LITERAL_WORDS, scratch[low + 1] - scratch[low] - depth - 1
             if left > 0 or not alone:
                 target = n_states
@@ -173,7 +173,7 @@ def insert_literals(
 ) -> tuple[int, int]:
     """Write the trie of the `count` sorted literals in the scratch space; return the new counts of states and edges.
 
-    The scratch space holds, one behind the other: for each literal its end in the joined text, for each literal its
+    The scratch space holds, one after another: for each literal its end in the joined text, for each literal its
     target, and the joined text of all literals, `size` bytes.
     """
     scratch = view_int32(machine.scratch)

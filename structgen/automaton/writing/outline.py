@@ -89,8 +89,8 @@ class DfaOutline:
 
         Args:
             first, count: the node reads the bytes `first..first + count - 1`.
-            low: the first character behind byte `first`. Each further byte begins the next `64 ** left` characters.
-            left: the number of bytes behind the one that the node reads.
+            low: the first character after byte `first`. Each further byte begins the next `64 ** left` characters.
+            left: the number of bytes after the one that the node reads.
             least: characters below it are left out: they have a shorter spelling.
         """
         bounds, classes, size = [*self._bounds, 0x110000], [*self._classes, 0], 1 << 6 * left

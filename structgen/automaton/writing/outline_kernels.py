@@ -67,7 +67,7 @@ def _write_depths(bounds: Int32, classes: Int32, nexts: Rows[Int32], used: Int64
     """Write the depths.
 
     The plain loop: a depth is the number of characters on the shortest way to the dead state, less 1, where all
-    characters are of the text class. It is 0 if one leads there at once, else the least depth behind a character, plus
+    characters are of the text class. It is 0 if one leads there at once, else the least depth after a character, plus
     1. Passes over all states repeat this until nothing changes. After `n` passes, depths below `n` are exact, and the
     others are `n` or more.
 
@@ -97,7 +97,7 @@ def _write_depths(bounds: Int32, classes: Int32, nexts: Rows[Int32], used: Int64
 
 @inner_kernel
 def _depth(row: Int32, used: Int64, depths: Uint8) -> int:
-    """The depth of a state, computed from its row of the DFA and the depths of the states behind it.
+    """The depth of a state, computed from its row of the DFA and the depths of the states after it.
 
     It is `MANY` if it is `MANY` or more, and `MAX_DEPTH` if no way to the dead state is known."""
     depth: int = MAX_DEPTH

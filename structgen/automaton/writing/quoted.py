@@ -1,4 +1,4 @@
-"""The quotes of a source in the tables of an automaton: as UTF-8, or as they stand inside a JSON string.
+"""The quotes of a source in the tables of an automaton: as UTF-8, or as they are inside a JSON string.
 
 Inside JSON each character has one spelling, that of `json.dumps(text, ensure_ascii=False)`.
 """
@@ -87,10 +87,10 @@ def write_quotes(
                 limit = 0
                 if depth == 0:
                     limit = max(limit, maximum - least[q])
-                else:  # the greatest limit behind it
+                else:  # the greatest limit after it
                     for i in range(low, high):
                         limit = max(limit, maximum - least[flat[i, TO]])
-            while low < high:  # edges are searched in order: lower case before all else of ASCII
+            while low < high:  # edges are searched in order: lower case before everything else of ASCII
                 symbol = flat[high - 1, SYMBOL]
                 byte, begin = spellings[symbol, depth], high - 1
                 if sizes[symbol] == depth + 1:

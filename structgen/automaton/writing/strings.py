@@ -25,7 +25,7 @@ def _utf8(inner: int, first: int) -> list[list[Edge]]:
     """The edges of the seven states in the middle of a character beyond ASCII (see `UTF8_STATES`).
 
     Args:
-        inner: the state behind the character.
+        inner: the state after the character.
         first: the number of the first of the seven.
     """
     rows = UTF8_STATES.tolist()
@@ -36,7 +36,7 @@ def _inside(escape: int, utf8: int) -> list[Edge]:
     """The edges of state 0, in front of a character. The commonest range comes first: edges are searched in order.
 
     Args:
-        escape: the state behind a backslash.
+        escape: the state after a backslash.
         utf8: the first of the seven states in the middle of a character beyond ASCII.
     """
     text = INC | ROOM
@@ -56,9 +56,9 @@ def _hex(target: int) -> list[Edge]:
 
 
 def _value_escapes(first: int) -> list[list[Edge]]:
-    """The states behind a backslash in a value, from number `first` on.
+    """The states after a backslash in a value, from number `first` on.
 
-    Of `\\uXXXX`, `u1` to `u4` are in front of the digits 1 to 4. Behind `\\u0` and `\\u00`, `zero2` and `zero3` are in
+    Of `\\uXXXX`, `u1` to `u4` are in front of the digits 1 to 4. After `\\u0` and `\\u00`, `zero2` and `zero3` are in
     front of the digits 2 and 3: of ASCII, only some characters may be escaped. The last states are in front of the
     fourth digit of these, by their third, 2 to 7. A first digit `d` leads to `after_d`: the unit may be a high
     surrogate. `h3` and `h4` are in front of the last two digits of a high surrogate. The second escape follows:
@@ -93,10 +93,10 @@ def _value_escapes(first: int) -> list[list[Edge]]:
 
 
 def _name_escapes(first: int) -> list[list[Edge]]:
-    """The states behind a backslash in a name, from number `first` on: each escaped character has one spelling.
+    """The states after a backslash in a name, from number `first` on: each escaped character has one spelling.
 
     `zero1` and `zero2` are in front of the two zeros of `\\u00XX`, `high` is in front of its third digit, and `low0`
-    and `low1` are in front of the fourth, behind a third digit 0 or 1."""
+    and `low1` are in front of the fourth, after a third digit 0 or 1."""
     escape, zero1, zero2, high, low0, low1 = range(first, first + 6)
     del escape
     return [
@@ -181,7 +181,7 @@ def copy_block(
     `low` and `high` become the bounds of the counter. In the edges, `close` takes the place of CLOSE."""
     to_states, to_edges = machine.states, machine.edges
     from_states, from_edges = _template_states(states), _template_edges(edges)
-    for i in range(count):  # the rows; their edges stand further down here
+    for i in range(count):  # the rows; their edges are further down here
         for column in range(8):
             to_states[first + i, column] = from_states[i, column]
         to_states[first + i, START] += start

@@ -41,6 +41,6 @@ ESCAPED: tuple[tuple[int, int], ...] = (
 characters, those beyond ASCII, and the signs of ASCII that some JSON writer escapes. The letters, the digits and the
 other signs stand for themselves: no writer escapes them."""
 
-# The spans of all classes one behind the other, int32[., 2], and where the spans of each class end, int32[classes].
+# The spans of all classes one after another, int32[., 2], and where the spans of each class end, int32[classes].
 class_bounds: Int32 = np.array([pair for ranges in TEXT_CLASSES for pair in ranges], np.int32)
 class_ends: Int32 = np.cumsum([len(ranges) for ranges in TEXT_CLASSES]).astype(np.int32)

@@ -7,7 +7,7 @@ for the digits, one for the line feed, one for the other control characters; and
 blocks that contain Unicode's line ends have a bucket of their own, since the dot of a pattern takes all others.
 
 In the middle of a stop, most characters lead back to the state of the free text: this state is the *home*. Example: a
-text up to `END`. Behind `E`, all characters but `N` and `E` lead where they lead from the home.
+text up to `END`. After `E`, all characters but `N` and `E` lead where they lead from the home.
 
 Inside the quotes of a JSON string the same holds, except that the quote, the backslash and control characters always
 lead to other states.
@@ -49,7 +49,7 @@ def _bucket_table() -> Int64:
 
 
 BIT_OF: Int64 = np.left_shift(np.int64(1), _bucket_table()) * (np.arange(256) >> 6 != 2)
-"""int64[256]: the bucket of each byte of UTF-8, as a bit. Bytes behind the lead byte of a character have no bit."""
+"""int64[256]: the bucket of each byte of UTF-8, as a bit. Bytes after the lead byte of a character have no bit."""
 MAX_OTHERS = 16
 """A state has no home if more characters than this lead elsewhere than they lead from the home. All tokens that begin
 with one of these characters are walked."""

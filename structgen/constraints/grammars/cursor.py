@@ -35,7 +35,7 @@ class Cursor:
         return pattern.match(self.text, self.at)
 
     def take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """Reads the match of a pattern, and the white space behind it; None if there is none."""
+        """Reads the match of a pattern, and the white space after it; None if there is none."""
         match = pattern.match(self.text, self.at)
         if match:
             self.at = match.end()
@@ -43,7 +43,7 @@ class Cursor:
         return match
 
     def accept(self, sign: str) -> bool:
-        """Reads a sign if it comes next, and the white space behind it."""
+        """Reads a sign if it comes next, and the white space after it."""
         if not self.text.startswith(sign, self.at):
             return False
         self.at += len(sign)

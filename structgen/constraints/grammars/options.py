@@ -33,7 +33,7 @@ class RuleOptions:
 
     @staticmethod
     def read(text: str, cursor: Cursor, at: int) -> RuleOptions:
-        """The options in brackets behind a rule's name.
+        """The options in brackets after a rule's name.
 
         Raises:
             OptionError: they are malformed, or one is unknown.

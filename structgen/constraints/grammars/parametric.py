@@ -78,7 +78,7 @@ class Guarded(NamedTuple):
 
 
 def read_value(text: str, at: int) -> tuple[Callable[[int | None], int], int]:
-    """The number behind `name::`, as a function of the caller's number, and the place behind it.
+    """The number after `name::`, as a function of the caller's number, and the place after it.
 
     Raises:
         ValueError: it is malformed; the message says why.
@@ -94,7 +94,7 @@ def read_value(text: str, at: int) -> tuple[Callable[[int | None], int], int]:
 
 
 def read_condition(text: str, at: int) -> tuple[Callable[[int], bool], int]:
-    """The condition behind `%if`, and the place behind it.
+    """The condition after `%if`, and the place after it.
 
     Raises:
         ValueError: it is malformed; the message says why.

@@ -260,7 +260,7 @@ def _unwrapped(tree: Node) -> Node:
 
 
 def _skipped(skips: Skips, *, once: bool) -> Plan:
-    """What may stand between tokens, as a plan of its own."""
+    """What may appear between tokens, as a plan of its own."""
     one = Either(tuple(Words(language, greedy=True, blank=True) for language in skips.languages))
     return Loop(one, 0, 1 if once else None)
 

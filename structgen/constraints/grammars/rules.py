@@ -72,7 +72,7 @@ class Productions:
     Attributes:
         expressions: each rule.
         start: the rule of a whole text.
-        skips: what may stand before, between and behind tokens, any number of times; `once`: at most once.
+        skips: what may appear before, between and after tokens, any number of times; `once`: at most once.
         captures: by the name of a rule, the name of its capture.
         stops: by the name of a rule, what its capture leaves out at the end.
         stop_captures: by the name of a rule, the name of the capture of that end.

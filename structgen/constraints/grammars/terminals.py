@@ -251,7 +251,7 @@ def substrings(value: Any, refuse: Callable[[str], NoReturn]) -> CharDfa:
 
 
 def _words(text: str) -> list[str]:
-    """The words of a text, and what stands between them."""
+    """The words of a text, and what is between them."""
     pieces: list[str] = []
     for char in text:
         kind = char.isalnum() or char == "_"

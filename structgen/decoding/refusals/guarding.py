@@ -61,7 +61,7 @@ def guards_behind(vocabulary: Vocabulary, guards: list[Guard[Any]], prompt: Prom
     if not any(isinstance(each, Banned) and each.across_prompt for each in guards):
         return guards
     begun = vocabulary.decode(prompt.read[-LONGEST_BEGUN:])
-    return [each.behind(begun) if isinstance(each, Banned) and each.across_prompt else each for each in guards]
+    return [each.after(begun) if isinstance(each, Banned) and each.across_prompt else each for each in guards]
 
 
 class Guarding(GuardCheck):

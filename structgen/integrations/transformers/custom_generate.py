@@ -60,7 +60,7 @@ def constrained_generate(schema: Any, tokenizer: Any, *, limits: Limits = LIMITS
         owner, config = Model.of(model, tokenizer), generation_config
         _require_possible(owner, stopping_criteria, config, inputs)
         beams, sequences = config.num_beams or 1, config.num_return_sequences or 1
-        copies = max(beams, sequences)  # `generate` has repeated each prompt in so many rows
+        copies = max(beams, sequences)  # `generate` has repeated each prompt in that many rows
         prompts = _prompts(model, input_ids, inputs_tensor, inputs, copies)
         schemas = schema if isinstance(schema, list) else [schema] * len(prompts)
         if beams == 1:
@@ -164,7 +164,7 @@ def _prompts(
 
 
 def _sequences(prompts: Tensor, texts: Sequence[Sequence[int]], padding: int) -> Tensor:
-    """Returns prompts with their texts behind them: int64[rows, tokens]."""
+    """Returns prompts with their texts after them: int64[rows, tokens]."""
     longest = max(map(len, texts), default=0)
     tokens = [[*text, *[padding] * (longest - len(text))] for text in texts]
     return torch.cat([prompts, prompts.new_tensor(tokens).reshape(len(texts), longest)], dim=1)

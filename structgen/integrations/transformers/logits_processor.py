@@ -55,11 +55,11 @@ class ConstraintLogitsProcessor(LogitsProcessor):
 
         Args:
             input_ids: int64[rows, tokens], prompts and what was generated.
-            scores: float[rows, width] behind them.
+            scores: float[rows, width] after them.
 
         Raises:
             OptionError: the rows are not those of the call that the processor was made for.
-            TokenRejected: a row has left its constraint: something behind the processor raised the scores again.
+            TokenRejected: a row has left its constraint: something after the processor raised the scores again.
             DeadEnd: no token of the vocabulary may follow.
         """
         if not self._rows:
@@ -86,7 +86,7 @@ class ConstraintLogitsProcessor(LogitsProcessor):
         ]
 
     def _require_alive(self) -> None:
-        """Raises the error of a row, unless another row of its prompt goes on: then it is a beam that is over."""
+        """Raises the error of a row, unless another row of its prompt continues: then it is a beam that is over."""
         if any(row.error is not None for row in self._rows):
             prompts = [tuple(ids) for ids in self._prompts.tolist()]
             alive = {prompt for prompt, row in zip(prompts, self._rows, strict=True) if row.error is None}

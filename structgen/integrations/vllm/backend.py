@@ -85,7 +85,7 @@ class VLLMGrammar(StructuredOutputGrammar):  # type: ignore[misc]
         self._matcher, self._spans = matcher, spans
 
     def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
-        """Takes tokens. Returns False if one is not allowed; tokens behind the end are padding."""
+        """Takes tokens. Returns False if one is not allowed; tokens after the end are padding."""
         return len(self._taken(tokens)) == len(tokens) or self._matcher.finished
 
     def validate_tokens(self, tokens: list[int]) -> list[int]:

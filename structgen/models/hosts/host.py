@@ -23,7 +23,7 @@ class NewTokens(NamedTuple):
     """Tokens that one sequence reads.
 
     Attributes:
-        ids: read behind what the sequence holds, at least one.
+        ids: read after what the sequence holds, at least one.
         last: after how many of the last ids the logits are asked for.
     """
 
@@ -75,12 +75,12 @@ class Host(ABC):
         return place, self.rewind(place, known[place])
 
     def leave(self, place: int, ids: Sequence[int] = ()) -> None:
-        """Gives a place back that holds these ids, and maybe more behind them."""
+        """Gives a place back that holds these ids, and maybe more after them."""
         self.free[place] = tuple(ids)
 
     @abstractmethod
     def append(self, new: Mapping[int, NewTokens]) -> list[NDArray[np.float32]]:
-        """Reads tokens behind those that the sequences hold.
+        """Reads tokens after those that the sequences hold.
 
         Args:
             new: by the sequence's place.

@@ -92,12 +92,12 @@ class ByteLexers:
             if each is not None
         )
 
-    def begun(self, slot: int, terminals: Iterable[int]) -> tuple[Lexeme, ...]:
+    def started(self, slot: int, terminals: Iterable[int]) -> tuple[Lexeme, ...]:
         """The lexemes of some terminals that begin in a slot."""
         return tuple(sorted(Lexeme(slot, t, DONE if t == END else self.entered(t).start) for t in terminals))
 
     def after(self, lexemes: tuple[Lexeme, ...], byte: int) -> tuple[Lexeme, ...]:
-        """Those lexemes that go on with a byte, after it."""
+        """Those lexemes that continue with a byte, after it."""
         moved = [each._replace(position=int(self._column(each.position)[byte])) for each in lexemes]
         return self._going(each for each in moved if each.position)
 
@@ -143,7 +143,7 @@ class ByteLexers:
         return self.state(tuple(sorted(left))) if left else 0
 
     def _called(self, lexeme: Lexeme) -> int:
-        """The state in which a lexeme goes on in frames of its own; 0 if characters are counted in it."""
+        """The state in which a lexeme continues in frames of its own; 0 if characters are counted in it."""
         tables, position = self._automaton.tables, lexeme.position
         frame, returns = position >> FRAME_SHIFT & FRAME_MASK, list[int]()
         if position >> COUNT_SHIFT or position == DONE:

@@ -1,9 +1,9 @@
 """Lexers: automata over characters that find where lexemes end.
 
 All terminals that may come next are read side by side, each by its own automaton. A lexeme that ends where no other
-goes on leads out of the lexer with the lexemes that are complete there: all of them count. Where some lexemes go on and
-others may have ended, as `not` in `note`, is a *fork*: the lexer is left there as well, and the parser goes on in
-another one, which reads the lexemes that go on beside those that come next. So a state of a lexer is a set of lexemes,
+continues leads out of the lexer with the lexemes that are complete there: all of them count. Where some continue and
+others may have ended, as `not` in `note`, is a *fork*: the lexer is left there as well, and the parser continues in
+another one, which reads the lexemes that continue with those that come next. So a state of a lexer is a set of lexemes,
 each with its *slot*: the number of the set of items in which it began, in the order in which the parser has them.
 
 A lexeme of a greedy terminal ends only where the next character makes no longer one, as in Lark's Earley parser with
@@ -43,7 +43,7 @@ class Lexed(NamedTuple):
 
     Attributes:
         ended: the lexemes that are complete.
-        going: those that go on; empty where no character was read after the lexemes that ended.
+        going: those that continue; empty where no character was read after the lexemes that ended.
         kind: the class of that character, for lexers over bytes 1 + the byte; 0 for none.
     """
 
@@ -124,12 +124,12 @@ class Lexers:
         members = np.array([[bits >> number & 1 for number in numbers.tolist()] for bits in follows], np.uint8)
         self._follows: Uint8 = np.minimum(members @ begins, 1).astype(np.uint8)
 
-    def begun(self, slot: int, terminals: Sequence[int]) -> Lexemes:
+    def started(self, slot: int, terminals: Sequence[int]) -> Lexemes:
         """The lexemes of some terminals that begin in a slot."""
         return tuple(sorted(slot << SLOT_SHIFT | self.starts[terminal] for terminal in terminals))
 
     def after(self, lexemes: Lexemes, kind: int) -> Lexemes:
-        """Those lexemes that go on with a character of a class, after it."""
+        """Those lexemes that continue with a character of a class, after it."""
         moved = [(each >> SLOT_SHIFT, int(self.nexts[each & STATE, kind])) for each in lexemes]
         lazy = [(slot, state) for slot, state in moved if self._flags[state] & LAZY and self._flags[state] & MATCHED]
         return tuple(sorted({slot << SLOT_SHIFT | state for slot, state in lazy or moved if state}))

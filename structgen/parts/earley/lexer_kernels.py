@@ -16,7 +16,7 @@ MATCHED, GREEDY, LAZY = 1, 2, 4
 """Flags of a terminal's state: a text of the terminal is complete; and of all states of a terminal: a lexeme of it ends
 only where the next character makes no longer one; a lexeme of it ends at once, and ends all other lexemes."""
 FORK, FIRST = 0, 1
-"""The columns of a place. FORK: 0, or 1 + the class of the character that was read at a fork. From FIRST on stand the
+"""The columns of a place. FORK: 0, or 1 + the class of the character that was read at a fork. From FIRST on are the
 lexemes that are being read, ascending. At a fork, those that ended before the character come first, negated."""
 SLOT_SHIFT, STATE = 32, (1 << 32) - 1
 """A lexeme that is being read: `slot << SLOT_SHIFT | state`."""
@@ -44,7 +44,7 @@ def _step(
 ) -> int:
     """Write the place after a character of class `kind` to `after`.
 
-    Returns the number of lexemes that go on, and 256 times the number of those that ended before the character.
+    Returns the number of lexemes that continue, and 256 times the number of those that ended before the character.
     """
     for i in range(after.size):
         after[i] = 0
@@ -67,7 +67,7 @@ def _step(
         ended, count = 0, FIRST
         for i in range(FIRST, after.size):
             after[i] = 0
-    # Lexemes that go on.
+    # Lexemes that continue.
     first = count
     for i in range(FIRST, place.size):
         entry = place[i]
@@ -84,7 +84,7 @@ def _step(
 
 @inner_kernel
 def _reads_wide(place: Int64, nexts: Rows[Int32], wide: Uint8) -> bool:
-    """Does a lexeme go on with a character beyond ASCII?"""
+    """Does a lexeme continue with a character beyond ASCII?"""
     for kind in range(1, nexts.shape[1]):
         if wide[kind] != 0:
             for i in range(FIRST, place.size):
@@ -103,8 +103,8 @@ def read_places(
     """Read places, breadth-first, until all are read, or until room is missing.
 
     The plain loop: for each place that is no fork, for each class, intern the place after a character of the class. It
-    is nowhere if no lexeme goes on: all lexemes that are complete end there. It is a fork if some lexemes go on, and
-    others end before the character, behind which something may begin with it. Where a character beyond ASCII is read,
+    is nowhere if no lexeme continues: all lexemes that are complete end there. It is a fork if some continue, and
+    others end before the character, after which something may begin with it. Where a character beyond ASCII is read,
     all of them are: they may begin with the same byte.
 
     Args:

@@ -6,7 +6,7 @@ frame returns to the items that wait for its rule. So the tables know nothing of
 search for an end treat a grammar as any other automaton. All states are written when a walk reaches them.
 
 The parser moves when a lexeme has ended. What ends with it leaves its frame at once, together with the items that go
-on: where `1 + 1` is complete it may go on with `* 1`, and what follows the whole is known only below.
+on: where `1 + 1` is complete it may continue with `* 1`, and what follows the whole is known only below.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Arrival(NamedTuple):
     """The parser after a lexeme.
 
     Attributes:
-        items: what goes on.
+        items: what continues.
         skips: the terminals that may be skipped here.
     """
 
@@ -44,13 +44,13 @@ class Arrival(NamedTuple):
 
 
 class Forked(NamedTuple):
-    """The parser after a lexeme, and one character later, while other lexemes go on.
+    """The parser after a lexeme, and one character later, while other lexemes continue.
 
     Attributes:
         arrival: after the lexeme.
         lexers: which read on.
         kind: the class of the character, or the byte.
-        slots, going: the lexemes that go on.
+        slots, going: the lexemes that continue.
         ended: the lexemes that have ended.
     """
 
@@ -88,7 +88,7 @@ class Parser:
         firsts = dict.fromkeys(self.rules.beginnings())
         numbers = [[n for n in range(len(self.rules.parts)) if bits >> n & 1] for bits in list(firsts)[:MAX_AHEAD]]
         starts = [each for each in numbers if self.by_bytes.needed.isdisjoint(each)]
-        self.lexers.make([self.lexers.begun(0, (*each, *skips)) for each in starts])
+        self.lexers.make([self.lexers.started(0, (*each, *skips)) for each in starts])
 
     def _with_skips(self) -> tuple[dict[Skips, tuple[int, ...]], list[Terminal | None], list[int]]:
         """The terminals with those that may be skipped, and what may follow each."""
@@ -117,7 +117,7 @@ class Parser:
 
     @cached_method
     def entered(self, arrival: Arrival) -> int:
-        """The state in which the parser goes on."""
+        """The state in which the parser continues."""
         items = self.sets.opened(arrival.items)
         hollow = any(self.rules.all_empty(symbols) for symbols, _ in items)
         if LEAVES in items or (hollow and self.sets.closed(items, arrival.skips).leaves):
@@ -136,7 +136,7 @@ class Parser:
         return self._read(self.sets.closed(items, arrival.skips))
 
     def _above(self, back: Return, arrival: Arrival) -> int:
-        """The state that goes on in a frame that returns to `back`."""
+        """The state that continues in a frame that returns to `back`."""
         return self._automaton.tables.call(self.entered(arrival), -self._below(back))
 
     @cached_method
@@ -157,7 +157,7 @@ class Parser:
     def _read(self, items: ItemSet) -> int:
         """The state that reads the next lexeme."""
         lexers = self._lexers(items)
-        return self._reading(lexers, (items,), lexers.begun(0, (*items.after, *items.skips)))
+        return self._reading(lexers, (items,), lexers.started(0, (*items.after, *items.skips)))
 
     def _lexers(self, items: ItemSet) -> Lexers | ByteLexers:
         return self.lexers if self.by_bytes.needed.isdisjoint(items.after) else self.by_bytes
@@ -198,7 +198,7 @@ class Parser:
         return Arrival(frozenset(items), frozenset(skips))  # type: ignore[arg-type]
 
     def _forked(self, fork: Forked) -> int:
-        """The state one character after a lexeme, while other lexemes go on."""
+        """The state one character after a lexeme, while other lexemes continue."""
         items = self.sets.opened(fork.arrival.items)
         fork = fork._replace(arrival=fork.arrival._replace(items=items))
         reached = self.sets.closed(items, fork.arrival.skips)
@@ -206,7 +206,7 @@ class Parser:
             return self._automaton.pop(self._outcomes[fork])
         slots = fork.slots if reached in fork.slots else (*fork.slots, reached)
         if fork.lexers is self.lexers and (slots, fork.ended) not in self._prepared:
-            # Forks behind the same lexemes differ by the character: the lexers behind all of them are made as one.
+            # Forks after the same lexemes differ by the character: the lexers after all of them are made as one.
             self._prepared.add((slots, fork.ended))
             used, forks = len(fork.slots), self.lexers.forks[fork.ended]
             alike = [each for each in forks if each.going and max(self.lexers.slots_of(each.going)) < used]
@@ -219,10 +219,10 @@ class Parser:
     def _read_beside(
         self, lexers: Lexers | ByteLexers, slots: Slots, reached: ItemSet, going: tuple[Any, ...], kind: int
     ) -> tuple[Slots, tuple[Any, ...]] | None:
-        """The lexemes that go on, with those that begin in the set `reached`, one character later."""
-        begun: Any = lexers.begun(slots.index(reached), (*reached.after, *reached.skips))
-        begun = lexers.after(begun, kind)
-        both = {*going, *begun}
+        """The lexemes that continue, with those that begin in the set `reached`, one character later."""
+        started: Any = lexers.started(slots.index(reached), (*reached.after, *reached.skips))
+        started = lexers.after(started, kind)
+        both = {*going, *started}
         used = sorted(lexers.slots_of(both))
         if not used:
             return None
@@ -241,4 +241,4 @@ class Grammar(Nested):
     def enter(self, automaton: Automaton, families: Families) -> Entered:
         assert isinstance(automaton, Composed)
         parser = Parser(automaton, self.plan)
-        return Entered(parser.start, begun=not parser.rules.all_empty(parser.rules.start[:-1]))
+        return Entered(parser.start, nonempty=not parser.rules.all_empty(parser.rules.start[:-1]))

@@ -13,7 +13,7 @@ look-behind texts are read backwards. A SPLIT prefers its first target.
 | CLEAR | unset the registers from `a` up to `b`: a repetition forgets what its groups held |
 | MOVED | fail where the place is still that of register `a`: a repetition that matches nothing is none |
 | REFERENCE | read what a group of back-reference `a` matched, in the direction `b` |
-| ATOMIC, AHEAD, NOT_AHEAD | run the program behind this instruction, up to its MATCH; go on at `here + a` |
+| ATOMIC, AHEAD, NOT_AHEAD | run the program after this instruction, up to its MATCH; continue at `here + a` |
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class _Backtracking:
         return None
 
     def _after(self, operation: int, a: int, b: int, configuration: Configuration) -> Configuration | None:
-        """The configuration behind an instruction; None where it fails."""
+        """The configuration after an instruction; None where it fails."""
         place, offset, registers = configuration
         following = place + 1
         if operation == CHAR:
@@ -204,7 +204,7 @@ class _Backtracking:
         return (self._stands(WORD, offset - 1) != self._stands(WORD, offset)) == (place is Anchor.BOUNDARY)
 
     def _behind_reference(self, node: BackReference, step: int, offset: int, registers: Registers) -> int | None:
-        """The place behind what a group matched last, nothing where none did; None where the text differs."""
+        """The place after what a group matched last, nothing where none did; None where the text differs."""
         spans = ((registers[2 * number], registers[2 * number + 1]) for number in node.numbers)
         low, high = next((span for span in spans if _UNSET not in span), (0, 0))
         target = offset + step * (high - low)

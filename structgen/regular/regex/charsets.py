@@ -1,6 +1,6 @@
 """Sets of code points as sorted ranges: those that ECMA-262 names, their coarsest common partition, case folding.
 
-`\\p{...}`: the general categories are those of this Python's `unicodedata`, all else those of the `regex` module.
+`\\p{...}`: the general categories are those of this Python's `unicodedata`, all others those of the `regex` module.
 """
 
 from __future__ import annotations

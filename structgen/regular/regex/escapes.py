@@ -184,7 +184,7 @@ class PatternScanner:
         return self.escaped()
 
     def refuse_posix_class(self) -> None:
-        """Raise PatternUnsupported where `[:alpha:]` or its like stands inside a class."""
+        """Raise PatternUnsupported where `[:alpha:]` or its like is inside a class."""
         name = _POSIX_CLASS.match(self.text, self.at)
         if name is not None:
             self.disputed(name[0], self.at, r"write the characters, as in [a-z], or a property, as in \p{Letter}")

@@ -2,7 +2,7 @@
 
 Schemas in the wild are sloppy. What the `u` flag forbids and Annex B of the standard allows is read as in Annex B,
 where only one reading is likely: `\\-`, `\\_`, `\\@` and other escaped punctuation, a lone `]`, `}` or `{`, and a class
-beside a hyphen (`[\\w-.]`). Constructs of other dialects are read as these dialects do, where they agree, and noted as
+next to a hyphen (`[\\w-.]`). Constructs of other dialects are read as these dialects do, where they agree, and noted as
 extensions: `\\A`, `\\Z`, `\\z`, `(?i)`, `(?P<name>...)`, `(?#...)`, `\\pL`, `\\x{...}`, `\\012`, possessive quantifiers
 and atomic groups. All else is refused by name, never guessed: what no near dialect has (`\\h`, `\\G`, `(?R)`, `(?x)`),
 and what some dialects read as plain characters (`{,n}`, `[[:alpha:]]`, `\\a`, `\\e`).

@@ -5,7 +5,7 @@ An instruction is `(operation, a, b)`:
 | operation | meaning |
 | --- | --- |
 | CHAR | consume one code point of set `a`, go to the next instruction |
-| SPLIT | go on at both `here + a` and `here + b` |
+| SPLIT | continue at both `here + a` and `here + b` |
 | ASSERT | go to the next instruction where `Anchor(a)` holds |
 | MATCH | accept |
 
@@ -51,7 +51,7 @@ def without_anchors(tree: Node, *, anchored: bool) -> tuple[Node, bool, bool]:
     """A pattern without the anchors that every match begins and ends with: then most patterns need no assertion.
 
     Returns:
-        The tree; whether any text may come before a match; whether any may come behind it.
+        The tree; whether any text may come before a match; whether any may come after it.
     """
     bare = without_anchor(tree, Anchor.START)
     leading = bare is None and not anchored
@@ -93,7 +93,7 @@ class Assembler:
     def search(self, node: Node, *, leading: bool, trailing: bool) -> list[Instruction]:
         """The program for `node`, after any characters if `leading`.
 
-        With `trailing`, whoever runs the program accepts any characters behind a match; only their set is added here.
+        With `trailing`, whoever runs the program accepts any characters after a match; only their set is added here.
         """
         out: list[Instruction] = []
         if leading:
@@ -108,7 +108,7 @@ class Assembler:
         return CHAR, self.sets[ranges], 0
 
     def emit(self, node: Node, out: list[Instruction]) -> None:
-        """Append the instructions of `node`; its match goes on behind them."""
+        """Append the instructions of `node`; its match continues after them."""
         if isinstance(node, Chars):
             out.append(self.char(node.ranges))
         elif isinstance(node, Concatenation):

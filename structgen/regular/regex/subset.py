@@ -33,7 +33,7 @@ LIVE, STACK, SEEN = range(3)
 DONE, COUNT = range(2)
 """What `progress` holds: the last state that is expanded, and the number of states."""
 EDGE, OTHER, WORD = range(3)
-"""What stands before or after a place: the edge of the string, a character of no word, a word character."""
+"""What is before or after a place: the edge of the string, a character of no word, a word character."""
 NO_CONTEXT, EDGES, WORDS = range(3)
 """Contexts: a program without assertions, with assertions about edges, with assertions about word boundaries. Each
 is also the last of `EDGE`, `OTHER`, `WORD` that must be tried as what comes after a state."""
@@ -68,7 +68,7 @@ class SubsetMachine:
         wordly: per class, 1 for word characters (used in the context WORDS).
         context: NO_CONTEXT, EDGES or WORDS.
         trailing: whatever follows a match is accepted (else a match must end where the text ends).
-        width: words of a state: a bit for each instruction and, last, what stood before it.
+        width: words of a state: a bit for each instruction and, last, what was before it.
 
     Raises:
         PatternUnsupported: look-around, a back-reference or an atomic group is in the tree.
@@ -100,7 +100,7 @@ class SubsetMachine:
         return row.tobytes()
 
     def after(self, state: bytes) -> tuple[bool, list[bytes]]:
-        """Whether a state accepts, and the state behind each class (empty: none)."""
+        """Whether a state accepts, and the state after each class (empty: none)."""
         rows = grown_rows(np.zeros((2, self.width), np.int64), self.count + 3)
         rows[1] = np.frombuffer(state, np.int64)
         next_, final = np.zeros((len(rows), self.count), np.int32), np.zeros(len(rows), np.int32)
@@ -211,7 +211,7 @@ class LazyTable:
 
 @inner_kernel
 def _holds(place: int, before: int, after: int) -> bool:
-    """Does an assertion hold between what stands before and after it: EDGE, OTHER or WORD?"""
+    """Does an assertion hold between what is before and after it: EDGE, OTHER or WORD?"""
     if place == START:
         return before == EDGE
     if place == END:
@@ -326,11 +326,11 @@ def _expand(
 ) -> None:  # fmt: skip
     """Expand states until all are, the limit is passed, or there is no room for one more.
 
-    The plain loop: for each state and class, the set of instructions behind a character of the class is a state.
+    The plain loop: for each state and class, the set of instructions after a character of the class is a state.
 
     Args:
         code, flat, starts, wordly, context, trailing: see `SubsetMachine`; the last instruction is the MATCH.
-        rows: `[capacity, words + 1]`: a bit for each instruction a state stands at and, last, what came before it.
+        rows: `[capacity, words + 1]`: a bit for each instruction a state is at and, last, what came before it.
         table: for `intern`; empty: the rows there are are interned first.
         next_, final: `[capacity, classes]` and `[capacity]`, see `SubsetMachine.subsets`.
         scratch: see `_closure`.
@@ -350,7 +350,7 @@ def _expand(
                 if context != NO_CONTEXT:
                     continue
             only = after - OTHER if context == WORDS else ANY_CLASS
-            if matched and trailing:  # the state that stands at the MATCH alone accepts whatever follows
+            if matched and trailing:  # the state that is at the MATCH alone accepts whatever follows
                 for current in range(1, classes):
                     if only == ANY_CLASS or wordly[current] == only:
                         reached[current, last >> 6] = 1 << (last & 63)

@@ -48,7 +48,7 @@ class ScanContext:
         names: the schemas with an anchor, by the fragment (`#name`).
         rebased: the schemas below the root that have their own base URI.
         identified: do references need more than pointers, `names` and `rebased`?
-        lone_references: have keywords beside a `$ref` no effect (up to draft 7)?
+        lone_references: have keywords next to a `$ref` no effect (up to draft 7)?
     """
 
     def __init__(self, root: Any) -> None:
@@ -143,7 +143,7 @@ def multiple(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
 
 
 def exclusive_flag(bound: str) -> Check:
-    """The booleans `exclusiveMinimum` and `exclusiveMaximum` of draft 4, which need the bound beside them."""
+    """The booleans `exclusiveMinimum` and `exclusiveMaximum` of draft 4, which need the bound next to them."""
 
     def check(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
         flag(scan, schema, value)
@@ -194,7 +194,7 @@ def json_value(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
 
 
 def json_values(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
-    """`enum`. A value may stand there twice: draft 4 forbids it, but real schemas have it, and it does no harm."""
+    """`enum`. A value may appear there twice: draft 4 forbids it, but real schemas have it, and it does no harm."""
     listing(scan, schema, value)
     if len(value) > LONG:
         scan.long.append(schema)

@@ -26,7 +26,7 @@ class Dialect:
             are malformed.
         restricting: the keywords that can restrict values.
         booleans: are `true` and `false` schemas?
-        lone_references: have keywords beside a `$ref` no effect?
+        lone_references: have keywords next to a `$ref` no effect?
         identifier: the keyword that names a schema, `id` or `$id`.
     """
 

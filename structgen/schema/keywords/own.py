@@ -139,7 +139,7 @@ def unique_items(facts: Facts, value: Any) -> None:
 
 
 def contains(facts: Facts, value: Any) -> None:
-    """From 2019-09 on `minContains` and `maxContains` may stand beside it."""
+    """From 2019-09 on `minContains` and `maxContains` may appear next to it."""
     minimum, maximum = 1, None
     if facts.reader.dialect(facts.schema).number >= 2019:
         minimum, maximum = int(facts.schema.get("minContains", 1)), facts.schema.get("maxContains")

@@ -30,7 +30,7 @@ class Keyword:
             (restricts nothing), `structure` (names and finds schemas).
         check: raises `Malformed` where the argument is malformed. An annotation's is for `explain`.
         apply: writes what the argument says into the facts; None where it says nothing about values.
-        children: how schemas stand in the argument: `one`, `list`, `map`, or several of these.
+        children: how schemas are in the argument: `one`, `list`, `map`, or several of these.
         since, until: the first and the last draft that has it, by number.
         note: for users, how it is enforced.
     """

@@ -46,7 +46,7 @@ def either(parts: list[str]) -> str:
 def first_differences(text: str, *, above: bool) -> Iterator[tuple[str, str]]:
     """The larger texts (or, not `above`, the smaller ones), by the first digit that is different.
 
-    Yields a pattern that ends with that digit, and what `text` has behind it.
+    Yields a pattern that ends with that digit, and what `text` has after it.
     """
     for n, digit in enumerate(text):
         if digit.isdigit() and digit != ("9" if above else "0"):
@@ -113,7 +113,7 @@ def decimals(digits: int | None, places: int | None) -> str:
         parts += [f"[1-9][0-9]{{{n - 1}}}" + _fraction(digits - n) for n in range(1, digits + 1)]
     elif digits > places:
         parts = ["0" + _fraction(places), f"[1-9][0-9]{{0,{digits - places - 1}}}" + _fraction(places)]
-    else:  # where only a 0 may stand before the point, Pydantic counts that 0
+    else:  # where only a 0 may appear before the point, Pydantic counts that 0
         parts = [rf"0\.0{{{n}}}[1-9][0-9]{{0,{digits - 1 - n}}}" for n in range(digits)]
     return "-?" + either(parts)
 
@@ -139,7 +139,7 @@ def _side(bound: Decimal, *, above: bool, strict: bool) -> str:
 
 
 def _split(bound: Decimal) -> tuple[int, str]:
-    """The digits before the point, and those behind it without zeros at the end."""
+    """The digits before the point, and those after it without zeros at the end."""
     before, _, behind = format(bound, "f").partition(".")
     return int(before), behind.rstrip("0")
 

@@ -1,6 +1,6 @@
 """Which fields a type's own code reads when it judges a value.
 
-A rule of a model says only that the model is wrong. Which of its fields decide is seen by judging the value once more
+A rule of a model says only that the model is wrong. Which of its fields decide is seen by judging the value again
 with classes that note each attribute that is read. Code that reads the same values comes to the same verdict, so a
 change to any other field cannot help.
 """

@@ -1,4 +1,4 @@
-"""Fields and their names: aliases, paths of aliases, names beside aliases, tags of unions."""
+"""Fields and their names: aliases, paths of aliases, names next to aliases, tags of unions."""
 
 from __future__ import annotations
 

@@ -91,18 +91,18 @@ class Validators:
         """Does the type demand anything beyond its schema?"""
         return self._core.asks_anywhere(self._core.root.node)
 
-    def judges(self, path: Path, begun: bytes = b"") -> bool:
+    def judges(self, path: Path, before: bytes = b"") -> bool:
         """Will a value at this path be judged when it is complete?
 
         Args:
             path: the names and indexes that lead to it.
-            begun: the text before it; its tags select alternatives of discriminated unions.
+            before: the text before it; its tags select alternatives of discriminated unions.
         """
-        return not path or self._ask(self._described(path, begun))
+        return not path or self._ask(self._described(path, before))
 
-    def judges_alone(self, path: Path, begun: bytes = b"") -> bool:
-        """Does nothing but the value's own text decide? `path` and `begun` as for `judges`."""
-        parts = self._described(path, begun) if path else []
+    def judges_alone(self, path: Path, before: bytes = b"") -> bool:
+        """Does nothing but the value's own text decide? `path` and `before` as for `judges`."""
+        parts = self._described(path, before) if path else []
         return bool(parts) and not any(part.owner is not None and self._core.wants_data(part.node) for part in parts)
 
     def whole(self, text: bytes) -> tuple[Any, str | None]:
@@ -123,14 +123,14 @@ class Validators:
             return [(each["loc"], each["msg"]) for each in error.errors(include_url=False, include_input=False)]
         return []
 
-    def unread(self, path: Path, text: bytes, inner: Sequence[Path], begun: bytes = b"") -> set[Path]:
+    def unread(self, path: Path, text: bytes, inner: Sequence[Path], before: bytes = b"") -> set[Path]:
         """The values within a refused value that its verdict does not depend on: those of fields that no code reads.
 
         Args:
             inner: the paths of the values within it, those around others first.
-            begun: as for `refusal`.
+            before: as for `refusal`.
         """
-        parts = self._described(path, begun) if path else [self._core.root]
+        parts = self._described(path, before) if path else [self._core.root]
         if len(parts) != 1 or (parts[0].owner is not None and self._core.wants_data(parts[0].node)):
             return set()
         watched, read, unread = self._watched(parts[0]), set[tuple[type, str]](), set[Path]()
@@ -140,7 +140,7 @@ class Validators:
             if each[:-1] in unread:
                 unread.add(each)
                 continue
-            described = self._described(each, begun + text)
+            described = self._described(each, before + text)
             owners = [(part.owner, part.name) for part in described if part.owner is not None]
             is_read = any(watched.is_read(owner, name, read) for owner, name in owners)
             if described and len(owners) == len(described) and not is_read:
@@ -153,20 +153,20 @@ class Validators:
             self._reads[key] = FieldsRead(part.node, self._core.definitions, part.config)
         return self._reads[key]
 
-    def refusal(self, path: Path, text: bytes, members: bytes, pointer: str, begun: bytes = b"") -> str | None:
+    def refusal(self, path: Path, text: bytes, members: bytes, pointer: str, before: bytes = b"") -> str | None:
         """The reason why a complete value is refused; None where nothing refuses it yet.
 
         Args:
             members: the text of the object around the value, with the members that are complete; read only where the
-                value stands in an object.
-            begun: the text before the value.
+                value is in an object.
+            before: the text before the value.
 
         Raises:
             ValidatorError: a validator raised an exception that is no validation error.
         """
         if not path:
             return self.whole(text)[1]
-        parts = self._described(path, begun)
+        parts = self._described(path, before)
         if not self._ask(parts):
             return None
         with users_code(self._name, pointer, text):
@@ -182,10 +182,10 @@ class Validators:
         """Do all ways to read a value run code that may refuse it?"""
         return bool(parts) and all(self._core.asks(part.node) for part in parts)
 
-    def _described(self, path: Path, begun: bytes) -> list[ValuePart]:
+    def _described(self, path: Path, before: bytes) -> list[ValuePart]:
         """What may describe the value at a path; nothing where it cannot be judged."""
         if self._is_tagged:
-            return self._members(path, from_json(begun, allow_partial=True) if begun.strip() else None)
+            return self._members(path, from_json(before, allow_partial=True) if before.strip() else None)
         return self._untagged(path)
 
     @cached_up_to(REMEMBERED)
