@@ -55,7 +55,7 @@ def require_unicode(name: str, *texts: str) -> None:
             text.encode()
         except UnicodeEncodeError as error:
             half = f"{quoted(text[error.start : error.end])} at character {error.start}"
-            raise OptionError(f"{name} has {half}, half of a surrogate pair: it is no Unicode text") from error
+            raise OptionError(f"{name} has {half}, half of a surrogate pair: it is not Unicode text") from error
 
 
 def is_listed(value: Any, kind: type | tuple[type, ...]) -> bool:

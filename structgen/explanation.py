@@ -179,7 +179,9 @@ def _explained(given: object, where: str) -> Explanation:
         raise OptionError(str(error)) from error
     rule = Rule(where or "/", name, MASKED, why)
     cliffs = [
-        Cliff(f"{where}/{i}", "nothing tells where this text ends: what follows is begun at every place, beside it")
+        Cliff(
+            f"{where}/{i}", "the end of this text is ambiguous: what follows may start at every position, in parallel"
+        )
         for i, part in enumerate(parts[:-1])
         if isinstance(given, Sequence) and isinstance(part, Text) and not part.until and not part.before
     ]
@@ -208,7 +210,7 @@ class _Explaining:
                 continue
             place = f"{pointer}/{escaped(keyword)}"
             if dialect.lone_references and "$ref" in schema and keyword != "$ref":
-                how = NOT_ENFORCED, f"beside $ref it has no effect in draft {dialect.number}"
+                how = NOT_ENFORCED, f"next to $ref it has no effect in draft {dialect.number}"
             elif row is None:
                 how = NOT_ENFORCED, "no keyword of this draft: an annotation, as the standard says"
             elif malformed:
@@ -257,7 +259,7 @@ class _Explaining:
             return MASKED, "finite numbers" if self._finite else ""
         if name == "multipleOf":
             large = number_predicate(Numbers(multiples=(exact(value),))) is not None
-            return (CHECKED, "too large for an automaton; told when the number ends") if large else (MASKED, "")
+            return (CHECKED, "too large for an automaton; decided when the number ends") if large else (MASKED, "")
         if name == "uniqueItems":
             late_items = "an item that equals an earlier one is not allowed to end (of few possible values: masked)"
             return (CHECKED, late_items) if value else (NOT_ENFORCED, "false restricts nothing")
@@ -266,7 +268,7 @@ class _Explaining:
         if name == "if" and "then" not in schema and "else" not in schema:
             return NOT_ENFORCED, "no effect without then or else"
         if name in _COMBINATORS and late:
-            return CHECKED, "its alternatives would multiply; told when the object or array closes"
+            return CHECKED, "its alternatives would multiply; decided when the object or array closes"
         return MASKED, ""
 
     def _format(self, name: str) -> tuple[str, str]:
@@ -274,18 +276,20 @@ class _Explaining:
             return NOT_ENFORCED, "format='annotate'"
         if name not in FORMATS:
             return NOT_ENFORCED, f"the format {name!r} is none of the standard's"
-        return self._text(Strings(formats=(name,)), "no automaton tells such strings apart")
+        return self._text(Strings(formats=(name,)), "no automaton can tell such strings apart")
 
     def _pattern(self, pattern: str) -> tuple[str, str]:
         how, why = self._text(
-            Strings(patterns=(pattern,)), "the pattern is no regular language, or takes too many states"
+            Strings(patterns=(pattern,)), "the pattern is not a regular language, or needs too many states"
         )
         if is_backtracked(pattern):
             why += f"; a text that takes more than {STEP_LIMIT:,} steps to match ends in LimitExceeded"
         return how, why
 
     def _text(self, strings: Strings, why: str) -> tuple[str, str]:
-        return (CHECKED, f"{why}; told at the closing quote") if string_predicate(strings) is not None else (MASKED, "")
+        return (
+            (CHECKED, f"{why}; decided at the closing quote") if string_predicate(strings) is not None else (MASKED, "")
+        )
 
 
 def _malformed(row: Keyword, schema: dict[str, Any]) -> str:
@@ -303,7 +307,7 @@ def _repeated(values: list[Any]) -> str:
     for value in values:
         key = canonical(value)
         if key in seen:
-            return f"{quoted(value)} stands there twice"
+            return f"{quoted(value)} appears there twice"
         seen.add(key)
     return ""
 

@@ -90,7 +90,7 @@ def answer_text(value: Any, target: Target, whitespace: Whitespace, where: str) 
             data = _in_order(data, target.constraint, where)
         text = json.dumps(data, ensure_ascii=False, **_layout(target, whitespace))
     else:
-        require(isinstance(value, str), where, value, "a text: the schema is no JSON")
+        require(isinstance(value, str), where, value, "a text: the schema is not JSON")
         text = value
     if target.constraint is not None:
         matcher = target.constraint.compile(single_bytes()).matcher()
@@ -117,7 +117,7 @@ def _jsonable(value: Any, target: Target, where: str) -> Any:
         given = adapter.validate_python(value) if isinstance(value, Mapping) else value
         return adapter.dump_python(given, mode="json", by_alias=True, warnings="error")
     except (PydanticSerializationError, ValidationError) as error:
-        raise OptionError(f"{where}={quoted(value)} is no value of the schema: {error}") from error
+        raise OptionError(f"{where}={quoted(value)} is not a value of the schema: {error}") from error
 
 
 def _in_order(value: Any, schema: JsonSchema, where: str) -> Any:

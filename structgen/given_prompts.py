@@ -48,7 +48,7 @@ class GivenPrompt:
 
     def with_retry(self, answer: str, refusal: str) -> GivenPrompt:
         """The prompt, followed by the model's answer and the request to correct it."""
-        advice = "turns are added only behind text: pass a string or chat messages, or leave reask= out"
+        advice = "turns can only be added to text: pass a string or chat messages, or leave reask= out"
         raise OptionError(f"reask=: the {self.name} is {self.kind}, and {advice}")
 
     def quotable(self) -> str:

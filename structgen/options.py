@@ -143,7 +143,9 @@ class Sampling:
     def __post_init__(self) -> None:
         check_options(self)
         drawn = not self.exact or not self.greedy
-        require(drawn, "temperature", self.temperature, "above 0 with exact=: the likeliest token is no draw")
+        require(
+            drawn, "temperature", self.temperature, "above 0 with exact=: taking the most likely token is not sampling"
+        )
         object.__setattr__(self, "processors", tuple(self.processors))
 
     @classmethod

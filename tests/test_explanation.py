@@ -104,7 +104,7 @@ def test_what_stands_beside_a_reference_has_no_effect_up_to_draft_7() -> None:
     """The old drafts ignore it, and that is not kept secret."""
     schema = {"$schema": "http://json-schema.org/draft-07/schema#", "$ref": "#/definitions/a", "minimum": 3}
     schema["definitions"] = {"a": {"type": "integer"}}
-    assert _how(schema, "/minimum") == ("not enforced", "beside $ref it has no effect in draft 7")
+    assert _how(schema, "/minimum") == ("not enforced", "next to $ref it has no effect in draft 7")
     assert _how(schema, "/definitions/a/type")[0] == "masked"
 
 

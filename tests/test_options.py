@@ -166,7 +166,9 @@ def test_what_is_no_schema_is_a_schema_error_wherever_it_is_given(schema):
         lambda: sg.explain(schema),
         lambda: sg.JsonSchema(schema).compile(scripted("x").vocabulary),
     ):
-        with pytest.raises(sg.SchemaError, match="is no schema: expected a type, a JSON Schema dict or a constraint"):
+        with pytest.raises(
+            sg.SchemaError, match="is not a schema: expected a type, a JSON Schema dict or a constraint"
+        ):
             call()
 
 

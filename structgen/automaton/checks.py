@@ -132,7 +132,7 @@ class FreshItem:
 class TextCheck(Check):
     """The string or name that has just ended satisfies a predicate."""
 
-    rule: ClassVar[str] = "a pattern or format is told at the end of its string"
+    rule: ClassVar[str] = "a pattern or format is decided at the end of its string"
     predicate: Callable[[str], bool]
     escapes: bool = True
 
@@ -147,7 +147,7 @@ class TextCheck(Check):
 class NumberCheck(Check):
     """The number that ends here satisfies a predicate, which is given the number's text."""
 
-    rule: ClassVar[str] = "multipleOf or another rule is told at the end of its number"
+    rule: ClassVar[str] = "multipleOf or another rule is decided at the end of its number"
     predicate: Callable[[str], bool]
     escapes: bool = False
 

@@ -364,7 +364,7 @@ class Tables:
         """Make room for twice as many frames. Frames keep their numbers."""
         size = 2 * len(self.frames)
         if size > MAX_FRAMES:
-            raise LimitExceeded(f"the automaton holds more than {MAX_FRAMES:,} frames; compile the grammar anew")
+            raise LimitExceeded(f"the automaton holds more than {MAX_FRAMES:,} frames; compile the grammar again")
         frames, buckets = _grown(self.frames, size), np.zeros(2 * size, np.int32)
         hang(frames, self.machine[Machine.n_frames], buckets)
         self._replace(frames=frames, buckets=buckets)

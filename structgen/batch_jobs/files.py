@@ -38,8 +38,8 @@ LONGEST = 2**31 - 1
 """The most characters of a cell that every platform takes."""
 BROKEN = OSError, EOFError, zlib.error
 """What reading a compressed file raises."""
-UNREADABLE = "is no text in {}: pass encoding=, as encoding='latin-1', or save it as UTF-8"
-ZEROS = "the line has zero bytes: it is no text, or in UTF-16 without a byte order mark (pass encoding=)"
+UNREADABLE = "is not text in {}: pass encoding=, as encoding='latin-1', or save it as UTF-8"
+ZEROS = "the line has zero bytes: it is not text, or in UTF-16 without a byte order mark (pass encoding=)"
 
 Rows = Iterator[InputRow]
 
@@ -79,7 +79,7 @@ def rows_of_path(
         try:
             codecs.lookup(encoding)
         except LookupError as error:
-            raise OptionError(f"encoding={quoted(encoding)}: Python knows no such encoding") from error
+            raise OptionError(f"encoding={quoted(encoding)}: Python has no such encoding") from error
     if path.is_dir():
         files = _files(path, without)
         require(bool(files), "inputs", str(path), "a folder with files")
@@ -250,8 +250,8 @@ def _of_json_lines(path: Path, encoding: str | None) -> Rows:
 
 def _rest(number: int, error: BaseException) -> InputRow:
     """Stands for all rows after a place where a file cannot be read on."""
-    why = f"the file cannot be read behind row {number}: {type(error).__name__}: {excerpt(error)}"
-    return InputRow(f"behind row {number}", error=why, source={"after": number})
+    why = f"the file cannot be read after row {number}: {type(error).__name__}: {excerpt(error)}"
+    return InputRow(f"after row {number}", error=why, source={"after": number})
 
 
 def _of_csv(path: Path, encoding: str | None, *, usual: str) -> Rows:
@@ -278,7 +278,7 @@ def _of_csv(path: Path, encoding: str | None, *, usual: str) -> Rows:
                     cells = _next_row(reader)
                 except csv.Error as error:
                     number += 1
-                    yield InputRow(f"row {number}", error=f"row {number} is no CSV: {error}", source={"row": number})
+                    yield InputRow(f"row {number}", error=f"row {number} is not CSV: {error}", source={"row": number})
                     continue
                 if cells is None:
                     return
@@ -376,7 +376,7 @@ def _of_parquet(path: Path) -> tuple[Rows, int]:
     try:
         file = pyarrow.parquet.ParquetFile(path)
     except (pyarrow.ArrowException, OSError) as error:
-        raise OptionError(f"inputs={quoted(str(path))}: it is no Parquet file: {excerpt(error)}") from error
+        raise OptionError(f"inputs={quoted(str(path))}: it is not a Parquet file: {excerpt(error)}") from error
     return _of_row_groups(file, pyarrow.ArrowException), file.metadata.num_rows
 
 

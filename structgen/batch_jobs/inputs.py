@@ -120,7 +120,7 @@ class Inputs:
                 with Calling("inputs", self._rows):
                     row = next(self._rows, None)
             except StructgenError as error:  # what is in flight is finished first
-                error.args = (f"{error}, behind input {number - 1}", *error.args[1:])
+                error.args = (f"{error}, after input {number - 1}", *error.args[1:])
                 self.broken = error
                 return
             if row is None:

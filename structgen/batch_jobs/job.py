@@ -148,7 +148,7 @@ def extract_many(
             results so far are written, and in `error.report`.
     """
     resume = flag_of("resume", resume)
-    require(not resume or out is not None, "resume", resume, "out= with it: only a job with files can go on")
+    require(not resume or out is not None, "resume", resume, "out= with it: only a job with files can be resumed")
     job, call = JobOptions.split({"prompt": prompt, "resume": resume, **options}, plain=schema is None)
     owner = as_model(model, options.get("tokenizer"))
     in_one_run(prepare(owner, GivenPrompts.of("x"), schema, call))  # raises what is wrong for every input
@@ -204,7 +204,7 @@ def collect(
         Stopped: the job has ended before its inputs.
     """
     report, began, numbers, failure = Extraction[Any](), time.perf_counter(), list[int](), ""
-    goes_on = "" if files is None else "; resume=True goes on"
+    goes_on = "" if files is None else "; resume=True continues it"
     try:
         with (
             files if files is not None else nullcontext(),

@@ -191,10 +191,10 @@ class JobFiles:
             there = next((each for each in (places.out, places.errors, places.folder) if os.path.lexists(each)), None)
             if there is not None:
                 name = "it" if there == places.out else repr(there.name)
-                raise OptionError(f"{told}: {name} is there already: pass resume=True to go on, or another name")
+                raise OptionError(f"{told}: {name} already exists: pass resume=True to continue it, or another name")
         elif os.path.exists(places.out) and not os.path.exists(places.folder):
             raise OptionError(
-                f"{told}: {places.folder.name!r} beside it is missing, so no job can go on there: move it"
+                f"{told}: {places.folder.name!r} next to it is missing, so no job can continue there: move it"
             )
         try:
             places.folder.mkdir(parents=True, exist_ok=self._resume)
@@ -216,7 +216,7 @@ class JobFiles:
             before = json.loads(self.places.settings.read_text(encoding="utf-8"))
         except FileNotFoundError as error:
             if self.places.results.exists():
-                raise OptionError(f"{str(self.places.settings)!r} is missing, so no job can go on there") from error
+                raise OptionError(f"{str(self.places.settings)!r} is missing, so no job can continue there") from error
             _replace(self.places.settings, [json.dumps(self._settings, indent=1).encode()])
             return
         except ValueError as error:
@@ -254,7 +254,7 @@ class JobFiles:
         try:
             return str(json.loads(line)["id"])
         except (ValueError, TypeError, LookupError) as error:
-            raise OptionError(f"out={self._shown!r} has a line that is no result: {excerpt(line)}") from error
+            raise OptionError(f"out={self._shown!r} has a line that is not a result: {excerpt(line)}") from error
 
     def is_done(self, row: InputRow) -> bool:
         """Has the input a result, for what it says now?"""

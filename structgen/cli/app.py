@@ -114,7 +114,9 @@ def trace(
     source: Annotated[str, typer.Argument(help=f"{MODEL} Or a trace that was saved, FILE.json.")],
     prompt: Annotated[str | None, typer.Argument(help="The prompt; - reads it from standard input.")] = None,
     schema: OptionalSchema = None,
-    banned: Annotated[list[str] | None, typer.Option(help="A text that is not said; give it several times.")] = None,
+    banned: Annotated[
+        list[str] | None, typer.Option(help="A text that must not be written; give it several times.")
+    ] = None,
     chat: Chat = False,
     out: Annotated[Path | None, typer.Option(help="A page, FILE.html, or data, FILE.json; else it is printed.")] = None,
     device: Device = None,

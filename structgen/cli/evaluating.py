@@ -24,11 +24,13 @@ def evaluate(
     model: ModelName,
     rows: Annotated[str, typer.Argument(help=INPUTS)],
     schema: Annotated[str, typer.Option(help=SCHEMA)],
-    out: Annotated[Path | None, typer.Option(help="The file for the rows; beside it comes a page of mistakes.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The file for the rows; a page of mistakes is written next to it.")
+    ] = None,
     expected: Annotated[list[str] | None, typer.Option(help=EXPECTED)] = None,
     prompt: Annotated[str | None, typer.Option(help=PROMPT)] = None,
     chat: Annotated[bool, typer.Option("--chat", help="Send each prompt through the chat template.")] = False,
-    prompt_schema: Annotated[bool, typer.Option("--prompt-schema", help="Write the schema behind the prompt.")] = False,
+    prompt_schema: Annotated[bool, typer.Option("--prompt-schema", help="Append the schema to the prompt.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help=RESUME)] = False,
     group: Annotated[str | None, typer.Option(help="The field of what rows have in common, as a document.")] = None,
     against: Annotated[Path | None, typer.Option(help="The --out of an earlier evaluation of the same rows.")] = None,

@@ -21,7 +21,9 @@ INPUTS = "A folder, or a .jsonl, .csv, .tsv (or .gz) or .parquet file; - reads a
 OUT = "JSON lines go there, or a table: .csv, .tsv, .parquet; without it to the standard output."
 PROMPT = "A text with names of fields in braces, as {text}; @FILE reads it."
 RESUME = "Go on where a run with this --out ended; with other limits, what they had cut short is made again."
-COLUMN = "What a result says beside its value: confidence, truncated, seed, tokens, seconds. Give it several times."
+COLUMN = (
+    "What a result says in addition to its value: confidence, truncated, seed, tokens, seconds. Give it several times."
+)
 
 
 @with_options(sampling=Sampling, limits=Limits)
@@ -32,13 +34,15 @@ def extract(
     out: Annotated[Path | None, typer.Option(help=OUT)] = None,
     prompt: Annotated[str | None, typer.Option(help=PROMPT)] = None,
     chat: Annotated[bool, typer.Option("--chat", help="Send each prompt through the chat template.")] = False,
-    prompt_schema: Annotated[bool, typer.Option("--prompt-schema", help="Write the schema behind the prompt.")] = False,
+    prompt_schema: Annotated[bool, typer.Option("--prompt-schema", help="Append the schema to the prompt.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help=RESUME)] = False,
     keep: Annotated[list[str] | None, typer.Option(help="A field of the inputs to carry into the results.")] = None,
     column: Annotated[list[str] | None, typer.Option(help=COLUMN)] = None,
     html: Annotated[bool, typer.Option("--html", help="Also a page: each text with its quotes marked.")] = False,
     several: Annotated[int, typer.Option(help="Values of each input; needs a temperature.")] = 1,
-    banned: Annotated[list[str] | None, typer.Option(help="A text that is not said; give it several times.")] = None,
+    banned: Annotated[
+        list[str] | None, typer.Option(help="A text that must not be written; give it several times.")
+    ] = None,
     guard: Annotated[
         list[str] | None, typer.Option(help="`module:name`, a guard that Python can import; give it several times.")
     ] = None,

@@ -97,7 +97,7 @@ def _numbered(token: Special, vocabulary: Vocabulary) -> Plan:
     for first, last in token.ids:
         for i in range(first, last + 1):
             if i not in names:
-                raise OptionError(f"{token.name}: {i} is no special token that may stand in a text")
+                raise OptionError(f"{token.name}: {i} is not a special token that may appear in a text")
             found.append(Special(names[i], special_text(names[i])))
     return Either(tuple(found))
 
@@ -106,7 +106,7 @@ def _unknown(name: str, vocabulary: Vocabulary) -> OptionError:
     """The error for a special token that the vocabulary does not have."""
     if name in vocabulary.special_names:
         return OptionError(
-            f"SpecialToken({quoted(name)}): it ends every text of this model, so it cannot stand inside one"
+            f"SpecialToken({quoted(name)}): it ends every text of this model, so it cannot be inside one"
         )
     near = nearest(name, vocabulary.special_names)
     available = f"it has {near}" if near else "it has none with a name"

@@ -82,7 +82,7 @@ class Quote(Uncompiled):
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> Any:
         """That of the annotated type; a quote is no type by itself."""
         if source is cls:
-            raise TypeError("Quote is no type: write Annotated[str, Quote()], with all of its options in brackets")
+            raise TypeError("Quote is not a type: write Annotated[str, Quote()], with all of its options in brackets")
         return handler(source)
 
     def __get_pydantic_json_schema__(self, core: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 from structgen.models.attention import switch_attention
 from structgen.models.hosts.host import Host
 
-COMPILED = "torch.compile is left out: it would compile the model anew for each length and number of rows"
+COMPILED = "torch.compile is ignored: it would compile the model again for each length and number of rows"
 
 
 @dataclass(slots=True)

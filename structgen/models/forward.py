@@ -98,12 +98,12 @@ def _ways(module: PreTrainedModel) -> list[Callable[[PreTrainedModel], Forward]]
 
 def _why_not(module: PreTrainedModel) -> str:
     """The error's text for a model that attends to later tokens, with the remedy."""
-    attends = "attends to tokens behind the one that it reads"
+    attends = "attends to tokens after the one that it reads"
     why = f"with this release of transformers its decoder {attends} (UMT5 in 5.17 does)"
     todo = "load it with attn_implementation='eager', or upgrade transformers"
     if not module.config.is_encoder_decoder:
         why = f"it {attends}, as models do that fill in masked words"
-        todo = "where it was trained to go on from a text, set is_decoder=True in its configuration"
+        todo = "if it was trained to continue a text, set is_decoder=True in its configuration"
     return f"{type(module).__name__} cannot be decoded: {why}; {todo}"
 
 

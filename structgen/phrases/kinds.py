@@ -142,7 +142,7 @@ class Phrase(PatternPhrase):
         else:
             ours = isinstance(getattr(self.text, "pattern", None), str) and not isinstance(self.text, re.Pattern)
             require(ours, "Phrase", self.text, "a text, or a Regex(...)")
-            require(not self.ignore_case, "ignore_case", True, "False beside a Regex: write [aA]")
+            require(not self.ignore_case, "ignore_case", True, "False with a Regex: write [aA]")
         require_flag("ignore_case", self.ignore_case)
         require_flag("whole_word", self.whole_word)
         _require_pointer(self.at)

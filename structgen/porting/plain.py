@@ -108,7 +108,7 @@ class PlainPorter:
     def _anything(self, at: str) -> Schema:
         if not self._provider.typed:
             return {}
-        self._lose(at, "type", "narrower", "the provider has no schema of any JSON: no array and no object is written")
+        self._lose(at, "type", "narrower", "the provider cannot say any JSON: arrays and objects are not written")
         return {"type": [*_SCALARS]}
 
     def _lost_keywords(self, parts: list[Conjunct], kinds: set[str]) -> Schema:
@@ -213,7 +213,7 @@ class PlainPorter:
         if places and "prefixItems" in self._provider.keywords:
             return {"prefixItems": places, **({"items": rest} if rest else {})}
         if places:
-            self._lose(at, "prefixItems", "wider", "the provider takes no tuples: each item may stand in each place")
+            self._lose(at, "prefixItems", "wider", "the provider has no tuples: each item may appear in each place")
             rest = any_of([*places, rest])
         return (
             {"items": rest} if rest else {} if rest == {} or not self._provider.typed else {"items": {"type": "null"}}
@@ -255,7 +255,7 @@ class PlainPorter:
                 self._lose(f"{at}/properties/{escaped(name)}", "required", "narrower", why)
             else:
                 absent.append(name)
-                self._lose(at, "required", "encoded", "null stands for a member that is missing")
+                self._lose(at, "required", "encoded", "a missing member is written as null")
         return absent
 
     def _closed(self, parts: list[Conjunct], at: str) -> Schema:

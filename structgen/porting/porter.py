@@ -79,7 +79,7 @@ class Porter:
                 self._judges[id(part.schema)] = Judge(LeftOut(self._read(), lists).twin(node))
             return self._judges[id(part.schema)].holds(value)
         except (LimitExceeded, UnsupportedSchema):
-            self.losses.note(part.at, "enum", "wider", "what stands beside it could not be judged")
+            self.losses.note(part.at, "enum", "wider", "the keywords next to it could not be evaluated")
             return True
 
     def _read(self) -> SchemaReader:

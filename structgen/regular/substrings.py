@@ -109,7 +109,7 @@ def _language(own: Substrings, *, empty: bool = False) -> CharDfa:
     """The automaton of substrings. `empty`: is the empty one among them? No edge leads back to the start."""
     count = len(own.least)
     if count > STATE_LIMIT:
-        told = f"found a source with {count:,} states; where quotes stand without quotation marks,"
+        told = f"found a source with {count:,} states; where quotes have no quotation marks,"
         raise LimitExceeded(f"{told} the limit is {STATE_LIMIT:,}, about 35,000 characters")
     ordered = sorted(own.characters)
     bounds = sorted({0, *(code for char in ordered for code in (ord(char), ord(char) + 1))})

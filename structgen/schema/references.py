@@ -33,7 +33,7 @@ IN_PLACE = frozenset((*REFERENCES, *_LISTS, *_ONES, *_MAPS, "propertyNames"))
 
 ANCHORS = frozenset(("$anchor", "$dynamicAnchor"))
 NO_SCHEMA = (
-    "a document of the registry is no schema of its draft; in draft 4 a schema is an object everywhere, {} in place of "
+    "a document of the registry is not a schema of its draft; in draft 4 a schema is an object everywhere, {} in place of "
     'true and {"not": {}} in place of false'
 )
 
@@ -225,7 +225,7 @@ def root_resolver(root: Any, dialect: Dialect, registry: Registry[Any] | None) -
     resource = specification(dialect).create_resource(root)
     base = resource.id() or ""
     known = known.with_resource(base, resource)
-    with suppress(TypeError, AttributeError, ValueError):  # some document is no schema: a reference to it says so
+    with suppress(TypeError, AttributeError, ValueError):  # some document is not a schema: a reference to it says so
         known = known.crawl()
     resolver: Resolver[Any] = known.resolver(base_uri=base)
     return resolver

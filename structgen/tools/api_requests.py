@@ -98,7 +98,7 @@ def send_by_httpx(request: HttpRequest) -> Any:
     try:
         return from_json(made.content)
     except ValueError as error:
-        raise ToolError(f"the server's answer is no JSON: {excerpt(error)}") from error
+        raise ToolError(f"the server's answer is not JSON: {excerpt(error)}") from error
 
 
 @dataclass(frozen=True)

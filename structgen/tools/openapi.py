@@ -231,7 +231,7 @@ class _Reader:
                 if each.name.lower() in _IGNORED or each.name.lower() in self._headers:
                     continue
                 if not _TOKEN.fullmatch(each.name):
-                    raise SchemaError(f"{where}: {quoted(each.name)} is no name of a header")
+                    raise SchemaError(f"{where}: {quoted(each.name)} is not the name of a header")
             if each.place != "cookie" or "cookie" not in self._headers:
                 listed[each.name, each.place] = each
         names = [name_ for name_, _ in listed]

@@ -123,7 +123,9 @@ def declared(given: Any) -> Declared:
         entry = entry[inner]
     name = entry.get("name")
     if not isinstance(name, str) or not name:
-        raise SchemaError(f"{quoted(given)} is no tool: expected an entry with a name, as in OpenAI's or MCP's lists")
+        raise SchemaError(
+            f"{quoted(given)} is not a tool: expected an entry with a name, as in OpenAI's or MCP's lists"
+        )
     if is_custom:
         return _custom(name, entry)
     parameters: Any = next((entry[key] for key in keys if entry.get(key) is not None), {})

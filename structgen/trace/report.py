@@ -83,7 +83,7 @@ class Report(BaseModel):
         except ValidationError as error:
             first = error.errors()[0]
             place = "/".join(map(str, first["loc"]))
-            raise OptionError(f"{quoted(str(path))} is no saved trace: {place}: {excerpt(first['msg'])}") from error
+            raise OptionError(f"{quoted(str(path))} is not a saved trace: {place}: {excerpt(first['msg'])}") from error
 
 
 def places_of_undone(undone: Sequence[Undone], count: int) -> dict[int, list[int]]:

@@ -112,7 +112,7 @@ def _speller(tokenizer: Any, pieces: Mapping[int, Any]) -> Speller:
     if sorted(pieces.values()) == [chr(b) for b in range(256)]:
         return lambda piece: bytes([ord(piece)])
     raise VocabularyError(
-        f"{type(tokenizer).__name__} does not say which bytes its tokens stand for (token {min(pieces)} is "
+        f"{type(tokenizer).__name__} does not say which bytes its tokens are (token {min(pieces)} is "
         f"{quoted(pieces[min(pieces)])}): use its fast version, or Vocabulary.from_tokens(tokens, end_ids)"
     )
 

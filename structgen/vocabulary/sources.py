@@ -30,7 +30,7 @@ def source_of(tokenizer: Any) -> VocabularySource:
         return _transformers_source(tokenizer)
     kind = f"{type(tokenizer).__module__}.{type(tokenizer).__name__}"
     raise VocabularyError(
-        f"{kind} is no tokenizer that structgen can read: expected one of transformers, tokenizers, "
+        f"{kind} is not a tokenizer that structgen can read: expected one of transformers, tokenizers, "
         "tiktoken, sentencepiece or mistral-common; otherwise use Vocabulary.from_tokens(tokens, end_ids)"
     )
 

@@ -255,7 +255,7 @@ class Vocabulary:
 
 
 _MARK = b"\xff"
-_TOKENS = "the bytes of each token by id, None for an id that is no text"
+_TOKENS = "the bytes of each token by id, None for an id without text"
 
 
 def _packed(texts: Sequence[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
@@ -321,7 +321,7 @@ def _check(n_ids: int, rows: int, ends: Iterable[int]) -> None:
         raise VocabularyError("no token ends the text: the tokenizer declares none; pass end_ids=[...]")
     for i in sorted(ends):
         if not 0 <= i < rows:
-            raise VocabularyError(f"end id {i} is no row of the logits: expected 0 to {rows - 1}")
+            raise VocabularyError(f"end id {i} is not a row of the logits: expected 0 to {rows - 1}")
 
 
 def spelled(vocabulary: Vocabulary, token_ids: Sequence[int], silent: Sequence[int] = ()) -> bytes:

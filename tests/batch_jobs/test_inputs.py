@@ -195,7 +195,7 @@ def test_a_folder_gives_its_files(tmp_path):
         "b.txt", "old/a.txt", "jobs.jsonl.job/x", "c.txt.gz", "\\xe9.txt",
     }  # fmt: skip
     assert {id_: why[:14] for id_, why in found.items() if why != "one"} == {
-        "bad.txt": "it is no text ", "bin.txt": "it has zero by", "no.gz": "EOFError: Comp",
+        "bad.txt": "it is not text", "bin.txt": "it has zero by", "no.gz": "EOFError: Comp",
     }  # fmt: skip
     (tmp_path / "empty").mkdir()
     with pytest.raises(OptionError, match="a folder with files"):
@@ -212,7 +212,7 @@ def test_a_bad_line_of_json_is_one_failed_row(tmp_path):
     assert "name the parts" in rows[5].error
     packed = tmp_path / "r.jsonl.gz"
     packed.write_bytes(gzip.compress(os.urandom(9) + b"\n" * 99 + JSON_LINES.encode() * 9)[:-30])
-    assert any("cannot be read behind row" in error for error in errors(packed).values())
+    assert any("cannot be read after row" in error for error in errors(packed).values())
 
 
 def test_a_bad_row_of_csv_is_one_failed_row(tmp_path):
@@ -226,7 +226,7 @@ def test_a_bad_row_of_csv_is_one_failed_row(tmp_path):
         "1": "a", "5": long, "row 6": "blank", "6": "a\nb",
     }  # fmt: skip
     assert errors(path) == {
-        "row 2": "row 2 is no text in utf-8: pass encoding=, as encoding='latin-1', or save it as UTF-8",
+        "row 2": "row 2 is not text in utf-8: pass encoding=, as encoding='latin-1', or save it as UTF-8",
         "row 3": "row 3 has 2 cells, the header 3: is a comma unquoted?",
         "row 4": "row 4 has 4 cells, the header 3: is a comma unquoted?",
     }
@@ -238,7 +238,7 @@ def test_a_bad_row_of_csv_is_one_failed_row(tmp_path):
 def test_a_broken_parquet_file(tmp_path):
     path = tmp_path / "r.parquet"
     path.write_bytes(b"PAR1 no table")
-    with pytest.raises(OptionError, match="no Parquet file"):
+    with pytest.raises(OptionError, match="not a Parquet file"):
         read_inputs(path)
     table = pyarrow.table({"text": [f"{'t' * 200} {number}" for number in range(4000)]})
     parquet.write_table(table, path, row_group_size=1000, compression="none", use_dictionary=False)

@@ -110,7 +110,7 @@ def test_a_job_goes_on_where_it_was_ended(model, tmp_path):
     assert not errors.exists()
     assert sg.extract_many(model, TEXTS, Person, prompt=PROMPT, out=out, resume=True).skipped == 5
     out.write_text("{}\n")
-    with pytest.raises(OptionError, match="no result"):
+    with pytest.raises(OptionError, match="not a result"):
         sg.extract_many(model, TEXTS, Person, prompt=PROMPT, out=out, resume=True)
 
 
@@ -167,7 +167,7 @@ def test_inputs_that_are_looked_at_first_are_all_read_in_their_order():
 
     model = scripted("1")
     assert [entry["id"] for entry in sg.extract_many(model, ["a"] * 130, int)] == [str(n) for n in range(1, 131)]
-    with pytest.raises(sg.Stopped, match=r"gone.*behind input 2") as stopped:
+    with pytest.raises(sg.Stopped, match=r"gone.*after input 2") as stopped:
         sg.extract_many(model, Broken(["a", "b"]), int)
     assert stopped.value.report.done == 2
 
@@ -288,13 +288,13 @@ def test_a_job_ends_early_and_keeps_what_it_has(tmp_path):
         raise OSError("gone")
 
     model, stop = scripted('"yes"'), threading.Event()
-    with pytest.raises(sg.Stopped, match=r"raised OSError: gone, behind input 2; 2 done, 0 failed") as caught:
+    with pytest.raises(sg.Stopped, match=r"raised OSError: gone, after input 2; 2 done, 0 failed") as caught:
         sg.extract_many(model, raising(), {"type": "string"})
     assert [entry["value"] for entry in caught.value.report.results] == ["yes", "yes"]
     with pytest.raises(sg.Stopped, match="more than max_failures=1"):
         sg.extract_many(model, ["", "", "", "a"], {"type": "string"}, max_failures=1)
     options = {"batch_size": 1, "on_entry": lambda entry: stop.set(), "cancel": stop}
-    with pytest.raises(sg.Stopped, match=r"cancel was set; 1 done, 0 failed; resume=True goes on"):
+    with pytest.raises(sg.Stopped, match=r"cancel was set; 1 done, 0 failed; resume=True continues it"):
         sg.extract_many(model, iter("abc"), {"type": "string"}, out=tmp_path / "o.jsonl", **options)
 
     def interrupt(entry):

@@ -67,7 +67,7 @@ def test_a_job_never_touches_what_is_not_its_own(model, tmp_path, out):
     own = errors_of(out)
     own.write_text('"a"\n')
     for options in ({}, {"resume": True}):
-        with pytest.raises(OptionError, match=r"errors.jsonl' is there already|another file than those of the job"):
+        with pytest.raises(OptionError, match=r"errors.jsonl' already exists|another file than those of the job"):
             sg.extract_many(model, own, WORD, out=out, **options)
     assert own.read_text() == '"a"\n'
     assert list(tmp_path.iterdir()) == [own]
@@ -78,7 +78,7 @@ def test_a_job_never_touches_what_is_not_its_own(model, tmp_path, out):
         require_whole(tmp_path / name)
     out.write_text('{"id": "a"}\n')
     for options in ({}, {"resume": True}):
-        with pytest.raises(OptionError, match=r"is there already|so no job can go on there"):
+        with pytest.raises(OptionError, match=r"already exists|so no job can continue there"):
             sg.extract_many(model, ROWS, WORD, out=out, **options)
     assert out.read_text() == '{"id": "a"}\n'
     with pytest.raises(OptionError, match="cannot be written"):
@@ -248,7 +248,7 @@ def test_a_table_is_whole_and_in_the_order_of_the_inputs(model, tmp_path):
     sg.extract_many(model, ROWS, WORD, out=out, resume=True)
     assert parquet.read_table(out).column("id").to_pylist() == [row["id"] for row in ROWS[:-1]]
     before = out.read_bytes()
-    with pytest.raises(OptionError, match="it is there already"):
+    with pytest.raises(OptionError, match="it already exists"):
         sg.extract_many(model, ROWS, WORD, out=out)
     assert out.read_bytes() == before
 

@@ -219,7 +219,7 @@ def test_tokens_that_begin_a_format():
     assert follows({**value, "exclude_tokens": ["<|end|>"]}, "so", CHANNEL, "a", SAID, "b") >= {256, CHANNEL, ord("x")}
     assert follows({**value, "loop": False}, SAID, "b") == {256, CALL}
     assert follows({"type": "any_tokens", "max_tokens": 2}, "ab") == {256, CALL}
-    with pytest.raises(OptionError, match="65 is no special token"):
+    with pytest.raises(OptionError, match="65 is not a special token"):
         follows({"type": "any_tokens", "exclude_tokens": [65]})
     tag = {"begin": {"type": "token", "token": SAID}, "content": const("a"), "end": ""}
     value = {"type": "token_triggered_tags", "trigger_tokens": ["<|channel|>"], "tags": [tag]}

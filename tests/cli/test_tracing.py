@@ -44,7 +44,7 @@ def test_what_is_neither_is_one_line(tmp_path: Path) -> None:
     assert (code, told.count("\n")) == (1, 1)
     assert "give a prompt" in told
     (tmp_path / "x.json").write_text("{}")
-    assert "is no saved trace" in run("trace", tmp_path / "x.json")[1]
+    assert "is not a saved trace" in run("trace", tmp_path / "x.json")[1]
     assert run("trace", tmp_path / "none.json")[0] == 1
     assert "ends in .html or .json" in run("trace", "m", "x", "--out", tmp_path / "x.txt")[1].replace("\n", " ")
 

@@ -141,7 +141,7 @@ def test_a_decoder_that_looks_ahead_is_refused():
     module = make("umt5", attn_implementation="sdpa")
     for block in module.decoder.block:
         block.layer[0].SelfAttention.is_causal = False
-    with pytest.raises(OptionError, match=r"attends to tokens behind .* attn_implementation='eager'"):
+    with pytest.raises(OptionError, match=r"attends to tokens after .* attn_implementation='eager'"):
         forward_for(module)
 
 

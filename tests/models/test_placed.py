@@ -73,7 +73,7 @@ def test_adapters_that_are_no_part_of_the_layers_are_refused():
     module, tokenizer = load_demo()
     options = peft.PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=2)
     whole = peft.get_peft_model(copy.deepcopy(module), options)
-    with pytest.raises(sg.OptionError, match="PROMPT_TUNING is no part of the model's layers"):
+    with pytest.raises(sg.OptionError, match="PROMPT_TUNING is not part of the model's layers"):
         sg.generate(whole, "x", tokenizer=tokenizer)
 
 

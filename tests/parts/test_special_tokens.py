@@ -79,7 +79,7 @@ CASES = [
 @pytest.mark.parametrize("numbers", ["65", "256", "257-261", "999999"])
 def test_numbers_of_other_tokens_are_refused(numbers: str) -> None:
     """Those of texts, of the end, and of none."""
-    with pytest.raises(OptionError, match=r"<\[.*\]>: \d+ is no special token that may stand in a text"):
+    with pytest.raises(OptionError, match=r"<\[.*\]>: \d+ is not a special token that may appear in a text"):
         Lark(f"start: <[{numbers}]>").compile(VOCABULARY)
 
 

@@ -67,7 +67,7 @@ def test_a_saved_report_is_read_as_it_was(tmp_path: Path) -> None:
 def test_another_file_is_refused_with_its_place(tmp_path: Path, content: str) -> None:
     path = tmp_path / "trace.json"
     path.write_text(content)
-    with pytest.raises(sg.OptionError, match=r"trace\.json' is no saved trace"):
+    with pytest.raises(sg.OptionError, match=r"trace\.json' is not a saved trace"):
         Report.read(path)
 
 

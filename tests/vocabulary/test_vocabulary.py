@@ -89,9 +89,9 @@ def test_errors_say_what_to_do() -> None:
     """No end id, an end id that is no row, and narrow logits are refused."""
     with pytest.raises(VocabularyError, match=r"pass end_ids=\[\.\.\.\]"):
         Vocabulary.from_tokens([b"a"], [])
-    with pytest.raises(VocabularyError, match="end id 7 is no row of the logits: expected 0 to 0"):
+    with pytest.raises(VocabularyError, match="end id 7 is not a row of the logits: expected 0 to 0"):
         Vocabulary.from_tokens([b"a"], [7])
-    with pytest.raises(VocabularyError, match="end id -1 is no row"):
+    with pytest.raises(VocabularyError, match="end id -1 is not a row"):
         Vocabulary.from_tokens([b"a"], [-1])
     with pytest.raises(VocabularyError, match="have 1 rows, but the highest token id is 1"):
         Vocabulary.from_tokens([b"a", b"b"], [1], width=1)
@@ -184,5 +184,5 @@ def test_an_end_id_of_a_wrong_type() -> None:
 
 def test_something_that_is_no_tokenizer() -> None:
     """An object of no known library is refused with what would do."""
-    with pytest.raises(VocabularyError, match=r"builtins\.str is no tokenizer .* Vocabulary\.from_tokens"):
+    with pytest.raises(VocabularyError, match=r"builtins\.str is not a tokenizer .* Vocabulary\.from_tokens"):
         Vocabulary.from_tokenizer("meta-llama/Llama-3")

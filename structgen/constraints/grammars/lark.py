@@ -375,7 +375,7 @@ class _Reader:
             given = [self._atom()]
             while cursor.accept(","):
                 given.append(self._atom())
-            cursor.expect("}", "behind what a template is given")
+            cursor.expect("}", "after the arguments of a template")
             return Applied(word[0], tuple(given))  # type: ignore[return-value]
         return Ref(word[0])
 

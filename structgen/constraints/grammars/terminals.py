@@ -88,7 +88,7 @@ def _written_out(expression: Expression, terminals: Mapping[str, Expression], na
         if expression.name in names:
             raise OptionError(f"the grammar: the terminal {expression.name} is defined by itself")
         if expression.name not in terminals:
-            raise OptionError(f"the grammar: {expression.name} is no terminal, and it is used in one")
+            raise OptionError(f"the grammar: {expression.name} is not a terminal, but is used in one")
         return _written_out(terminals[expression.name], terminals, (*names, expression.name))
     if isinstance(expression, Complement):
         return Language(complement(_operand(expression.item, terminals, names)))

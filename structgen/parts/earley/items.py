@@ -132,7 +132,9 @@ class ItemSets:
             else:
                 todo += back.items
         if len({back for _, back in found}) > MAX_READINGS:
-            raise LimitExceeded(f"a text can be read in more than {MAX_READINGS} ways at once: make the grammar tell")
+            raise LimitExceeded(
+                f"a text can be read in more than {MAX_READINGS} ways at once: make the grammar less ambiguous"
+            )
         return frozenset(found)
 
     @cached_method

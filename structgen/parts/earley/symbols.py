@@ -58,7 +58,7 @@ class Rules:
             return (self._numbers[plan],)
         if isinstance(plan, Series):
             return tuple(symbol for item in plan.items for symbol in self.sequence(item))
-        assert isinstance(plan, (Either, Loop, RulePlan)), f"{type(plan).__name__} does not stand in a grammar"
+        assert isinstance(plan, (Either, Loop, RulePlan)), f"{type(plan).__name__} cannot be used in a grammar"
         return (self._rule(_Counted(plan, 0) if isinstance(plan, Loop) else plan),)
 
     def _rule(self, of: Plan | _Counted) -> int:

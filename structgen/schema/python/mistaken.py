@@ -33,7 +33,7 @@ def require_schema(schema: Any) -> None:
     if advice and not isinstance(schema, dict):
         advice = f"expected a type, a JSON Schema dict or a constraint; {advice}"
     if advice:
-        raise SchemaError(f"{quoted(schema)} is no schema: {advice}")
+        raise SchemaError(f"{quoted(schema)} is not a schema: {advice}")
 
 
 def _about_dict(schema: dict[Any, Any]) -> str:

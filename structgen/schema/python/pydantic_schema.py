@@ -187,7 +187,7 @@ class ExactSchema(GenerateJsonSchema):
     def tuple_schema(self, schema: core_schema.TupleSchema) -> JsonSchemaValue:
         items, place = schema["items_schema"], schema.get("variadic_item_index")
         if place is not None and place + 1 < len(items):
-            raise UnsupportedSchema("a tuple with items behind its variadic part; put the variadic part last")
+            raise UnsupportedSchema("a tuple with items after its variadic part; put the variadic part last")
         return super().tuple_schema(schema)
 
     def dict_schema(self, schema: Any) -> JsonSchemaValue:
