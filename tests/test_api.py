@@ -9,7 +9,6 @@ import asyncio
 import copy
 import dataclasses
 import pickle
-from typing import Literal
 
 import pytest
 import torch
@@ -19,6 +18,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, T5Config, T5ForCondition
 import structgen as sg
 from structgen.testing import ByteTokenizer, ScriptedModel, byte_vocabulary, scripted
 from tests.support.judges import even
+from tests.support.tables import cases
 
 PARIS = '{"name": "Paris", "population": 2100000}'
 ROME = '{"name": "Rome", "population": 2750000}'
@@ -61,26 +61,7 @@ class Point:
     y: int
 
 
-@pytest.mark.parametrize(
-    ("schema", "text", "value"),
-    [
-        (
-            {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]},
-            '{"a": 7}',
-            {"a": 7},
-        ),
-        (list[int], "[1, 22, 3]", [1, 22, 3]),
-        (Literal["red", "green"], '"green"', "green"),
-        (bool, "true", True),
-        (Point, '{"x": 1, "y": 2}', Point(1, 2)),
-        (sg.JsonSchema(City), ROME, City(name="Rome", population=2750000)),
-        (sg.JsonSchema({"enum": [1, "b", None]}), "null", None),
-        (sg.Regex("[0-9]{4}-[0-9]{2}"), "2024-06", "2024-06"),
-        (sg.Choice(["yes", "no", "perhaps"]), "perhaps", "perhaps"),
-        (None, "plain text, anything: ü 🙂", "plain text, anything: ü 🙂"),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("schema", "text", "value"), cases("api", "every_kind_of_schema", globals()), ids=str)
 def test_every_kind_of_schema_gives_its_kind_of_value(schema, text, value):
     assert sg.generate(scripted(text), "prompt", schema=schema) == value
 
@@ -248,44 +229,7 @@ def test_grammars_are_forgotten_by_number_and_by_size(monkeypatch):
     assert again(3) == 0, "a grammar larger than the cache is not kept"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"prompt": ""}, "empty"),
-        ({"prompt": [[]]}, r"prompt\[0\] is empty"),
-        ({"prompt": [], "sampling": 0.7}, "sampling=0.7"),
-        ({"prompt": [], "limits": [sg.Limits()]}, "limits has 1 entries for 0 prompts"),
-        ({"prompt": ["fine", ""]}, r"prompt\[1\] is empty"),
-        ({"prompt": 5}, "prompt of type int"),
-        ({"prompt": [1, "a"]}, r"prompt\[0\]=1"),
-        ({"prompt": [1, True]}, r"prompt\[0\]=1"),
-        ({"prompt": [3, 9999]}, "token id 9999"),
-        ({"prompt": [-1]}, "token id -1"),
-        ({"prompt": [{"content": "no role"}]}, "message 0 has no role"),
-        ({"prompt": "x" * 65}, "65 tokens.*context holds 64"),
-        ({"sampling": 0.7}, "sampling=0.7"),
-        ({"sampling": [sg.Sampling()] * 2}, "2 entries for 1 prompts"),
-        ({"limits": 5}, "limits=5"),
-        ({"batch_size": 0}, "batch_size=0"),
-        ({"prompt": ["a", "b"], "schema": [City]}, "schema has 1 entries for 2 prompts"),
-        ({"prompt": ["a", "b"], "limits": [sg.Limits()]}, "limits has 1 entries for 2 prompts"),
-        ({"whitespace": "compact"}, "whitespace='compact'"),
-        ({"whitespace": sg.Whitespace.COMPACT}, "plain text has none"),
-        ({"schema": sg.Choice(["a"]), "order": "any"}, r"give them to Choice\(...\)"),
-        ({"model": "gpt2"}, "model='gpt2', of the class str.*pass structgen.load"),
-        ({"model": torch.nn.Linear(1, 1)}, "of the class Linear.*transformers model"),
-        ({"model": torch.compile(tiny(), backend="eager")}, r"OptimizedModule.*pass model._orig_mod, .*uncompiled"),
-        ({"model": torch.nn.DataParallel(tiny())}, "DataParallel, which wraps.*pass model.module"),
-        ({"prompt": "half \ud800"}, r"prompt has '\\ud800' at character 5"),
-        ({"prompt": ["fine", "\udfff"]}, r"prompt\[1\] has"),
-        ({"model": tiny()}, "needs its tokenizer"),
-        ({"streamer": print}, r"no option is called streamer=: sg.stream\(...\) gives the text while it is made"),
-        ({"stopping_criteria": []}, r"no option is called stopping_criteria=: cancel=.*limits=sg.Limits\(stop="),
-        ({"attention_mask": torch.ones(1, 5)}, "no option is called attention_mask=: leave it out"),
-        ({"draft": "small"}, "no option is called draft=: leave it out"),
-        ({"tokenizer": ByteTokenizer()}, "has its own already"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "message"), cases("api", "bad_input_is_an", globals()))
 def test_bad_input_is_an_option_error_before_any_forward(arguments, message):
     model = scripted("anything", max_position_embeddings=64)
     calls = []
@@ -295,19 +239,7 @@ def test_bad_input_is_an_option_error_before_any_forward(arguments, message):
     assert calls == []
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {"type": "no such type"},
-        {"type": "string", "pattern": "(("},
-        {"type": "integer", "minimum": 3, "maximum": 2},
-        {"properties": 3},
-        "a string",
-        5,
-        [1, 2],
-        object(),
-    ],
-)
+@pytest.mark.parametrize("schema", cases("api", "a_bad_schema_is", globals()))
 def test_a_bad_schema_is_a_request_error_before_any_forward(schema):
     model = scripted("anything")
     calls = []

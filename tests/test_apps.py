@@ -15,6 +15,7 @@ import pytest
 
 import structgen as sg
 from structgen.models.known import PACKAGED
+from tests.support.tables import cases
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
@@ -27,19 +28,7 @@ pytestmark = [
 ]
 
 # The values that each app should print.
-RIGHT = {
-    "invoices": [
-        *("A-1042", "Nordlicht GmbH", "312.5", "EUR", "2024-05-01", "false,complete"),
-        *("INV-4417", "Harbour Tools", "89.9", "GBP", "2024-06-15", "true,complete"),
-    ],
-    "tickets": ["Mara Lindt: bug", "Tom Berg: billing", "Nadia Petrova: account"],
-    "resume": ["killed before the end: True", "100 documents have a result, each once"],
-    "quotes": ["name='Ada Moreau'", "age=36", "city='Lyon'", "characters 0 to 10", "characters 25 to 29", "To Oslo"],
-    "sql": ["city = 'Lyon'; [('Ada',)]", "age > 30; [('Ada',), ('Tom',)]", "avg(age) FROM users; [(43.5,)]"],
-    "pattern": ["2024-05-03"],
-    "evaluate": ["/name          4      4", "/age           4      4", "/city          4      4"],
-    "image": ["name='Ada Moreau'", "age=36", "city='Lyon'"],
-}
+RIGHT = cases("apps", "RIGHT", globals())
 
 
 @pytest.fixture(scope="module")

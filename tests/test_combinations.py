@@ -19,6 +19,7 @@ import pytest
 from pydantic import BaseModel, field_validator
 
 import structgen as sg
+from tests.support.tables import cases
 
 pytestmark = pytest.mark.filterwarnings("ignore::structgen.BudgetWarning")
 
@@ -60,34 +61,7 @@ def sampled(**options: Any) -> dict[str, Any]:
 WITH_SCHEMA = {"needs": Person}
 """Of an option that goes with a schema only: which one, if the other option brings none."""
 
-OPTIONS: dict[str, dict[str, Any]] = {
-    "a schema": {"schema": Person},
-    "a pattern": {"schema": sg.Regex("[A-Z][a-z]+")},
-    "validators": {"schema": Checked},
-    "`Quote`": {"schema": Quoted},
-    "tools (`sg.call`)": {"tools": [find_person]},
-    "`sg.stream`": {"stream": True},
-    "a list of prompts": {"batch": True},
-    "`banned=`": {"banned": ["xyz"]},
-    "`guards=`": {"guards": [sg.BannedPattern("x+z")]},
-    '`canonical="prefer"`': {"canonical": "prefer"},
-    '`canonical="strict"`': {"canonical": "strict"},
-    "`beams=`": {"beams": 4},
-    "`phrases=`": {"phrases": ["Ada"], "beams": 4},
-    "`Sampling(temperature=)`": sampled(temperature=0.5, seed=1),
-    "`Sampling(exact=True)`": sampled(temperature=1.0, exact=True, seed=1),
-    "`Sampling(repetition_penalty=)`": sampled(repetition_penalty=1.1),
-    "`thinking=`": {"thinking": sg.Thinking(max_tokens=8)},
-    '`plan="free"`': {"plan": "free", **WITH_SCHEMA},
-    "`token_healing=`": {"token_healing": True},
-    "`reask=`": {"reask": 1},
-    '`absent="ask"`': {"absent": "ask", **WITH_SCHEMA},
-    '`order="any"`': {"order": "any", **WITH_SCHEMA},
-    "`prompt_schema=`": {"prompt_schema": True, **WITH_SCHEMA},
-    "`fast_forward=False`": {"fast_forward": False},
-    "`Limits(stop=)`": {"limits": replace(LIMITS, stop=("\n\n",))},
-    "`Limits(seconds=)`": {"limits": replace(LIMITS, seconds=600)},
-}
+OPTIONS: dict[str, dict[str, Any]] = cases("combinations", "OPTIONS", globals())
 
 
 def joined(one: Any, two: Any) -> Any:

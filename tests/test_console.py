@@ -17,6 +17,7 @@ from rich.text import Text
 import structgen as sg
 from structgen.console import SafeConsole, printable_lines
 from structgen.errors import excerpt, printable
+from tests.support.tables import cases
 from tests.support.terminals import run_on_terminal
 
 COMMANDS = "\x1b[2J\x1b]0;title\x07\x9b31m\r\x08\x7f\u202eabc\ud800"
@@ -69,18 +70,7 @@ def test_the_message_of_an_endpoint_commands_no_terminal():
     assert printable(str(failure.value)) == str(failure.value)
 
 
-PRINTS = """
-import sys
-from structgen.cli.terminal import one_line_errors, print_now
-from structgen.errors import ToolError
-text = "\\x1b[2J \\x9b31m\\nsecond"
-print_now(text)
-try:
-    with one_line_errors():
-        raise ToolError(text)
-except BaseException as end:
-    sys.exit(end.exit_code)
-"""
+PRINTS = cases("console", "PRINTS", globals())
 
 
 def test_the_command_line_escapes_for_a_terminal_and_not_for_a_pipe():

@@ -7,22 +7,10 @@ import pickle
 
 import pytest
 
-import structgen as sg
 from structgen.errors import QUOTED, excerpt, quoted
+from tests.support.tables import cases
 
-ERRORS = [
-    sg.OptionError("top_p=2: expected less"),
-    sg.PromptTooLong("prompt", 9, 8),
-    sg.SchemaError("expected an object", "/properties/a"),
-    sg.UnsatisfiableSchema("no value satisfies the schema"),
-    sg.DeadEnd("nothing is allowed"),
-    sg.BudgetExhausted("too long", '{"a": '),
-    sg.ValidationFailed("refused", "/a", '{"a": 1', "odd"),
-    sg.NoExactSample("none", 3, 0.5),
-    sg.Stopped("the job has ended early", '{"a": '),
-    sg.CallbackError("the guard G raised KeyError: 'x'"),
-    sg.ValidatorError("Pair", "/second", '{"a": 1', KeyError("x")),
-]
+ERRORS = cases("errors", "ERRORS", globals())
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
@@ -51,16 +39,7 @@ def nested_list(depth: int) -> list[object]:
 
 @pytest.mark.parametrize(
     "value",
-    [
-        "x" * 10**6,
-        "\udc00" * 300,
-        "a\nb",
-        b"\xff" * 10**6,
-        10**10**5,
-        [["y" * 300] * 300] * 300,
-        nested_list(10**5),
-        Odd(),
-    ],
+    cases("errors", "a_quoted_value_is", globals()),
     ids=["text", "surrogates", "lines", "bytes", "integer", "lists", "nested", "odd"],
 )
 def test_a_quoted_value_is_short_and_on_one_line(value):

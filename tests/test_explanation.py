@@ -21,6 +21,7 @@ from structgen.cli.app import app
 from structgen.explanation import METADATA
 from structgen.schema.keywords.table import KEYWORDS, STRUCTURE
 from tests.support.matching import verdicts
+from tests.support.tables import cases
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "keywords.md"
 DRAFTS = {4: "4", 6: "6", 7: "7", 2019: "2019-09", 2020: "2020-12"}
@@ -47,24 +48,7 @@ def test_patterns_that_are_tried_by_backtracking_name_their_limit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "pointer", "how"),
-    [
-        ({"type": "string", "maxLength": 3}, "/maxLength", "masked"),
-        ({"pattern": "^a+$"}, "/pattern", "masked"),
-        ({"pattern": r"^(a+)b\1$"}, "/pattern", "checked"),
-        ({"format": "date-time"}, "/format", "masked"),
-        ({"format": "regex"}, "/format", "checked"),
-        ({"format": "color-of-money"}, "/format", "not enforced"),
-        ({"uniqueItems": True}, "/uniqueItems", "checked"),
-        ({"uniqueItems": False}, "/uniqueItems", "not enforced"),
-        ({"x-widget": 1}, "/x-widget", "not enforced"),
-        ({"properties": {"a/b": {"then": {}}}}, "/properties/a~1b/then", "not enforced"),
-        ({"contentEncoding": "base64"}, "/contentEncoding", "not enforced"),
-        ({"oneOf": [{"required": ["a"]}, {"required": ["b"]}]}, "/oneOf", "masked"),
-        ({"not": {"properties": {f"p{i}": {"type": "null"} for i in range(80)}}}, "/not", "checked"),
-        ({"multipleOf": 3}, "/multipleOf", "masked"),
-    ],
-    ids=str,
+    ("schema", "pointer", "how"), cases("explanation", "every_keyword_has_its_rule", globals()), ids=str
 )
 def test_every_keyword_has_its_rule(schema: dict[str, Any], pointer: str, how: str) -> None:
     """Masked, checked, or not enforced with a reason."""

@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 import structgen as sg
 from structgen.errors import OptionError
 from structgen.testing import scripted, scripted_chat
+from tests.support.tables import cases
 
 CHAT = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Rome?"}]
 SAID = '{"name": "Rome", "people": 3}'
@@ -61,21 +62,7 @@ def test_examples_of_text_and_of_functions():
 
 @pytest.mark.parametrize(
     ("prompt", "schema", "examples", "message"),
-    [
-        ("Rome?", City, [("Oslo?", City(name="Oslo", people=7))], "turns of a chat"),
-        (CHAT, City, "Oslo", "examples='Oslo'"),
-        (CHAT, City, [("Oslo?",)], r"examples\[0\]"),
-        (CHAT, City, [("Oslo?", {"name": "Oslo"})], r"examples\[0\]"),
-        (
-            CHAT,
-            City,
-            [("Oslo?", City.model_construct(name="Oslo", people=-7))],
-            r"examples\[0\]: the schema refuses the value at /people: found -7; .*change /properties/people/minimum",
-        ),
-        (CHAT, sg.Choice(["yes"]), [("Oslo?", "no")], "the mask refuses 'no' at byte 0"),
-        (CHAT, sg.Choice(["yes"]), [("Oslo?", 7)], "a text"),
-        (CHAT, sg.Choice(["yes"]), [("Oslo?", "ye")], "a whole value"),
-    ],
+    cases("few_shot", "what_is_no_example_is_refused_by_its_number", globals()),
 )
 def test_what_is_no_example_is_refused_by_its_number(prompt, schema, examples, message):
     with pytest.raises(OptionError, match=message):

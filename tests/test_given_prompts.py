@@ -6,28 +6,12 @@ import pytest
 
 from structgen.errors import OptionError
 from structgen.given_prompts import ChatPrompt, GivenPrompts, IdsPrompt, ProcessorPrompt, TextPrompt
+from tests.support.tables import cases
 
 CHAT = [{"role": "user", "content": "x"}]
 
 
-@pytest.mark.parametrize(
-    ("prompt", "kinds"),
-    [
-        ("text", TextPrompt),
-        ([1, 2], IdsPrompt),
-        (CHAT, ChatPrompt),
-        ({"input_ids": [1]}, ProcessorPrompt),
-        ([], []),
-        ([[]], [IdsPrompt]),
-        (["a", "b"], [TextPrompt, TextPrompt]),
-        (("a", "b"), [TextPrompt, TextPrompt]),
-        ([[1], [2, 3]], [IdsPrompt, IdsPrompt]),
-        ([CHAT], [ChatPrompt]),
-        ([{"input_ids": [1]}, {"input_ids": [2]}], [ProcessorPrompt, ProcessorPrompt]),
-        (["text", [1, 2], CHAT], [TextPrompt, IdsPrompt, ChatPrompt]),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("prompt", "kinds"), cases("given_prompts", "one_prompt_and_a", globals()), ids=str)
 def test_one_prompt_and_a_list_of_prompts_are_told_apart(prompt, kinds):
     prompts = GivenPrompts.of(prompt)
     many = isinstance(kinds, list)

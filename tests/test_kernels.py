@@ -20,6 +20,7 @@ from structgen.kernels import twin
 from structgen.regular.substrings import build
 from structgen.vocabulary.trie import shared_prefixes
 from tests.support.every_kernel import results
+from tests.support.tables import cases
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -80,45 +81,7 @@ def test_every_kernel_is_compiled() -> None:
     assert f'DIGEST = "{kernels.DIGEST}"' in translated()
 
 
-SOURCE = '''
-import numpy as np
-import numpy.typing as npt
-from structgen.kernels import Record, Rows, array, inner_kernel, kernel, number, numbers, records
-
-Int32 = npt.NDArray[np.int32]
-A, B = range(2)
-SIZES = np.array([B << 40, -1])
-
-class Sizes(Record):
-    low, high = number(), number()
-
-class Machine(Record):
-    n_edges = number()
-    edges = array(np.int32, 2)
-    bits = numbers(3)
-    sizes = records(Sizes, 2)
-
-class Grown(Machine):
-    more = number()
-
-@inner_kernel
-def half(machine: Machine, row: int) -> int:
-    machine.n_edges += 1
-    return machine.edges[row, A] >> machine.sizes[B].high
-
-@inner_kernel
-def more(machine: Grown, row: int) -> int:
-    machine.bits[row], machine.more = 1, machine.n_edges
-    return half(machine, row)
-
-@kernel
-def total(machine: Machine, rows: Rows[Int32]) -> tuple[int, bool]:
-    """Text."""
-    count, found = SIZES[0], False
-    for row in range(rows.shape[0]):
-        {}
-    return count, found
-'''
+SOURCE = cases("kernels", "SOURCE", globals())
 
 
 @pytest.fixture
@@ -143,17 +106,7 @@ def test_numbers_are_wide_and_constants_are_literals(package: Path) -> None:
     assert "def sums_total(int64_t machine, object rows):" in text
 
 
-@pytest.mark.parametrize(
-    ("line", "told"),
-    [
-        ("raise ValueError", "no kernel may contain this: raise ValueError"),
-        ("print(row)", "a kernel calls only kernels: print"),
-        ("count = [row]", r"no kernel may contain this: \[row\]"),
-        ("rows = row", "before, int64_t here: rows"),
-        ("count = machine.edges.size", "the size of this array is not known"),
-        ("count = machine.edge", "Machine has no such field: machine.edge"),
-    ],
-)
+@pytest.mark.parametrize(("line", "told"), cases("kernels", "what_no_kernel_may"))
 def test_what_no_kernel_may_contain_is_told_with_its_line(package: Path, line: str, told: str) -> None:
     package.write_text(SOURCE.format(line), encoding="utf-8")
     with pytest.raises(TypeError, match=rf"sums.py:\d+: .*{told}"):

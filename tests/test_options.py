@@ -23,6 +23,7 @@ from structgen.classifying import ClassifyOptions
 from structgen.decoding.call_options import CallOptions, Options, StreamOptions
 from structgen.testing import byte_vocabulary, scripted, scripted_chat
 from structgen.tools.parameters import described
+from tests.support.tables import cases
 
 VOCABULARY = byte_vocabulary()
 WRONG: list[tuple[Callable[[], Any], str]] = [
@@ -84,43 +85,7 @@ class City(BaseModel):
 
 
 FORMAT = {"type": "json_schema", "json_schema": {"name": "city", "schema": {"type": "object"}}}
-NAMES_ELSEWHERE: list[tuple[dict[str, Any], str]] = [
-    ({"temperature": 0.7}, "temperature=: pass sampling=sg.Sampling(temperature=0.7)"),
-    ({"top_p": 0.9}, "pass sampling=sg.Sampling(temperature=1.0, top_p=0.9)"),
-    ({"top_k": 5, "temperature": 0.5}, "pass sampling=sg.Sampling(temperature=0.5, top_k=5)"),
-    ({"seed": 3}, "pass sampling=sg.Sampling(temperature=1.0, seed=3)"),
-    ({"do_sample": True}, "pass sampling=sg.Sampling(temperature=1.0)"),
-    ({"temperature": 0.5, "do_sample": True}, "pass sampling=sg.Sampling(temperature=0.5)"),
-    ({"max_tokens": 50}, "pass limits=sg.Limits(max_new_tokens=50)"),
-    ({"max_new_tokens": 50}, "pass limits=sg.Limits(max_new_tokens=50)"),
-    ({"stop": "END"}, "pass limits=sg.Limits(stop=['END'])"),
-    ({"stop": ["a"], "temperature": 0.7}, "sg.Limits(stop=['a']), sampling=sg.Sampling(temperature=0.7)"),
-    ({"num_beams": 4, "early_stopping": True}, "pass beams=sg.Beams(count=4, early_stopping=True)"),
-    ({"n": 3}, "pass [prompt] * 3 with sampling=sg.Sampling(temperature=0.7).several(3)"),
-    ({"response_model": City}, "pass schema=City"),
-    ({"response_format": FORMAT}, "pass schema=response_format['json_schema']['schema']"),
-    ({"response_format": {"type": "json_object"}}, "pass schema={'type': 'object'}"),
-    ({"json_schema": '{"type": "object"}'}, "pass schema=json.loads(json_schema)"),
-    ({"regex": "[a-z]+"}, "pass schema=sg.Regex('[a-z]+')"),
-    ({"grammar": "start: A"}, "pass schema=sg.Lark('start: A')"),
-    ({"choices": ["a", "b"]}, "pass schema=sg.Choice(['a', 'b'])"),
-    ({"choice": ["a", "b"]}, "pass schema=sg.Choice(['a', 'b'])"),
-    ({"max_retries": 3}, "limits=sg.Limits(validations=...) bounds the retries in a run; reask= of sg.generate"),
-    ({"tools": [len]}, "pass one function as schema="),
-    ({"functions": [len]}, "sg.call and sg.run take several"),
-    ({"bad_words": ["a"]}, "pass banned=['a']"),
-    ({"guided_json": City}, "pass schema=City"),
-    ({"context": {}}, "no option is called context=: there are tokenizer, "),
-    ({"system": "Be brief."}, "as the first message: {'role': 'system', 'content': ...}"),
-    ({"stream": True}, "call sg.stream(...) or sg.astream(...)"),
-    ({"limit": 3}, "no option is called limit=: did you mean limits=?"),
-    ({"temperatur": 3}, "did you mean sampling=sg.Sampling(temperature=...)?"),
-    ({"schemas": 3}, "no option is called schemas=: did you mean schema=?"),
-    ({"promt": 3}, "did you mean prompt=?"),
-    ({"respons_model": 3}, "did you mean schema=?"),
-    ({"max_token": 3}, "did you mean limits=sg.Limits(max_new_tokens=...)?"),
-    ({"xyzzy": 3}, "there are tokenizer, sampling, limits, whitespace"),
-]
+NAMES_ELSEWHERE: list[tuple[dict[str, Any], str]] = cases("options", "NAMES_ELSEWHERE", globals())
 
 
 @pytest.mark.parametrize(("options", "told"), NAMES_ELSEWHERE, ids=[told[:40] for _, told in NAMES_ELSEWHERE])

@@ -19,6 +19,7 @@ from structgen.patience import Deadline, Patience, check_deadline, check_patienc
 from structgen.schema import containers
 from structgen.testing import byte_vocabulary, scripted
 from tests.support.speed import at_usual_speed
+from tests.support.tables import cases
 
 LONG = {"type": "array", "contains": {"const": 7}, "minContains": 10**9}
 
@@ -68,15 +69,7 @@ class Interrupting(Deadline):
             raise Stopped("interrupted")
 
 
-SHARED = [
-    ({"type": "array", "items": {"enum": [*range(9), "a"]}, "uniqueItems": True, "minItems": 2}, "[1, \"a\"]"),
-    ({"allOf": [{"anyOf": [{"required": [f"p{i}"]}, {"required": [f"q{i}"]}]} for i in range(4)]},
-     '{"p0": 1, "q1": [2], "p2": {}, "q3": null, "x": 0}'),
-    ({"type": "string", "allOf": [{"pattern": "^(ab|c)*x"}, {"not": {"pattern": "cc"}}], "maxLength": 9}, '"abcabxy"'),
-    ({"$defs": {"t": {"type": "object", "patternProperties": {"^a": {"$ref": "#/$defs/t"}}, "maxProperties": 2}},
-      "$ref": "#/$defs/t"}, '{"ab": {"a": {}, "b": 1}}'),
-    ({"type": "number", "multipleOf": 0.5, "minimum": -3, "not": {"enum": [1, 2.5]}}, "3.5"),
-]  # fmt: skip
+SHARED = cases("patience", "SHARED", globals())
 
 
 @pytest.mark.parametrize(("schema", "text"), SHARED)

@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field, field_validator, model_validator
 
 import structgen as sg
 from structgen.testing import ByteTokenizer, ScriptedModel, byte_vocabulary, scripted, scripted_chat
+from tests.support.tables import cases
 
 ONCE = sg.Limits(validations=0)
 WRONG, RIGHT = '{"name": "Ada", "age": 200}', '{"name": "Ada", "age": 36}'
@@ -195,17 +196,7 @@ def test_nothing_is_asked_again_without_reask_or_without_a_refusal():
     assert run.reasked == ()
 
 
-@pytest.mark.parametrize(
-    ("prompt", "reask", "message"),
-    [
-        ([1, 2], 1, "token ids"),
-        (["a", [1, 2]], 1, "token ids"),
-        ({"input_ids": [[1, 2]]}, 2, "what a processor returned"),
-        ("a", -1, "reask=-1"),
-        ("a", True, "reask=True"),
-        ("a", 101, "at most 100"),
-    ],
-)
+@pytest.mark.parametrize(("prompt", "reask", "message"), cases("reasking", "what_cannot_be_asked"))
 def test_what_cannot_be_asked_again_is_an_option_error(prompt, reask, message):
     model = told({"": [RIGHT]})
     with pytest.raises(sg.OptionError, match=message):

@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 import structgen as sg
 from structgen.errors import OptionError, SchemaError
 from structgen.rendering import schema_text
+from tests.support.tables import cases
 
 
 class Kind(Enum):
@@ -33,18 +34,7 @@ class City(BaseModel):
     either: Literal["a", 2] = "a"
 
 
-CITY = """{
-  "name": string,  // its name, in English; at most 40 characters
-  "kind": "town" | "city",
-  "people"?: integer,  // >= 0; 1 by default
-  "tags": [string, ...],  // at most 3; as ["old"]
-  "mayor": {
-    "name": string,
-    "party"?: string | null,  // null by default
-  },
-  "size": [integer, number],  // at least 2; at most 2
-  "either"?: "a" | 2,  // "a" by default
-}"""
+CITY = cases("rendering", "CITY", globals())
 
 
 def test_a_model_is_shown_with_descriptions_bounds_and_defaults():

@@ -19,6 +19,7 @@ from structgen.batch_jobs import extract_many
 from structgen.demo import load_demo
 from structgen.testing import byte_vocabulary, scripted
 from structgen.waiting import each_waited, muted
+from tests.support.tables import cases
 from tests.support.terminals import Seen, run_on_terminal, standard_error_on_terminal
 
 CITY = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
@@ -261,16 +262,7 @@ def test_a_model_that_is_loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("line", "told"),
-    [
-        (
-            "import structgen.cli.app; sys.modules['structgen.cli.app'].import_engine()",
-            "importing torch and transformers",
-        ),
-        ("structgen.load", "importing what load needs"),
-    ],
-)
+@pytest.mark.parametrize(("line", "told"), cases("waiting", "the_import_of_torch_is_told"))
 def test_the_import_of_torch_is_told(line: str, told: str) -> None:
     """It takes seconds, and comes where a name is first used that needs it."""
     code = f"import sys, structgen; from structgen import waiting; waiting.DELAY = waiting.INTERVAL = 0.01; {line}"
@@ -295,18 +287,7 @@ def test_the_line_costs_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("arguments", "last"),
-    [
-        (["generate", "demo", "Say hello.", "--max-new-tokens", "20"], ""),
-        (["extract", "demo", "INPUTS", "--schema", "SCHEMA"], ""),
-        (["bench", "demo", "SCHEMA", "--count", "8"], ""),
-        (["doctor"], ""),
-        (["doctor", "demo", "SCHEMA"], ""),
-        (["demo"], ""),
-        (["serve", "demo", "--port", "0"], "Uvicorn running"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "last"), cases("waiting", "no_command_is_silent_for_long"))
 def test_no_command_is_silent_for_long(arguments: list[str], last: str, tmp_path: Path) -> None:
     """Two seconds on an idle machine. Tests share theirs, and Python's own start is silent: so the bound is wider."""
     (tmp_path / "inputs.jsonl").write_text('{"text": "Paris"}\n{"text": "Rome"}\n')

@@ -17,13 +17,14 @@ from typing import Any
 import pytest
 
 import structgen as sg
-from structgen.automaton.checks import Check, FreshItem, FreshName, NumberCheck, TextCheck
+from structgen.automaton.checks import Check, FreshItem, FreshName
 from structgen.constraints.basic import JsonSchema
 from structgen.json_text.lexer import canonical, number_value, unescaped
 from structgen.json_text.reading import JsonReading
 from structgen.vocabulary.vocabulary import single_bytes
 from tests.support.matching import rich_vocabulary
 from tests.support.reference_masks import PlainReading
+from tests.support.tables import cases
 from tests.support.thinning import thinned
 
 TEXT = json.dumps(
@@ -121,19 +122,7 @@ def test_the_beginning_of_a_string_is_unescaped(begun: bytes, text: bytes | None
     assert unescaped(begun) == text
 
 
-@pytest.mark.parametrize(
-    ("check", "text", "holds"),
-    [
-        (FreshName(), '{"a": 1, "b"', True), (FreshName(), '{"a": 1, "a"', False), (FreshName(), '{"a": {"a"', True),
-        (FreshName(), '{"a": 1, "\\u0061"', False), (FreshName(), '{"a": {"b": 1}, "b"', True),
-        (FreshItem(), "[1, 2", True), (FreshItem(), "[1, 1", False), (FreshItem(), "[1, 1.0", False),
-        (FreshItem(), "[1, true", True), (FreshItem(), '[{"a": 1, "b": 2}, {"b": 2.0, "a": 1}', False),
-        (FreshItem(), '["\\n", "\\u000a"', False), (FreshItem(), '["a", ["a"]', True), (FreshItem(), "[0, -0.0", False),
-        (FreshItem(), "[0, false", True), (FreshItem(), "[10, 1e1", False), (FreshItem(), "[[1], [true]", True),
-        (TextCheck(str.isupper), '["a", "A"', True), (TextCheck(str.isupper), '{"A": "\\u0061"', False),
-        (NumberCheck(str.isdigit), "[-1, 12", True), (NumberCheck(str.isdigit), '{"a": -1', False),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("check", "text", "holds"), cases("automaton/checks", "checks_answer_for_values", globals()))  # fmt: skip
 def test_checks_answer_for_values(check: Check, text: str, holds: bool) -> None:
     """From the fast reading and from the plain one."""
     assert check.holds(read(text)) == holds
@@ -143,24 +132,7 @@ def test_checks_answer_for_values(check: Check, text: str, holds: bool) -> None:
 NONE: list[bytes] = []
 
 
-@pytest.mark.parametrize(
-    ("check", "text", "suspects"),
-    [
-        (FreshName(), '{"name": 1, "na', [b'me"']), (FreshName(), '{"name": 1, "x', NONE), (FreshName(), '{"name": "na', NONE),
-        (FreshName(), '{"a": 1, "b": 2, "', [b'a"', b'b"']), (FreshName(), '{"q\\"": 1, "q', [b'\\""']), (FreshName(), "{", NONE),
-        (FreshName(), '{"\\u0061": 1, "', [b'a"']), (FreshName(), '{"éa": 1, "é', [b'a"']),
-        (FreshItem(), '["abc", "ab', [b'c"']), (FreshItem(), '["abc", "b', NONE), (FreshItem(), '["abc", 1', NONE),
-        (FreshItem(), "[12, 1", NONE), (FreshItem(), "[12, 12", None), (FreshItem(), "[12, 1.2e1", None), (FreshItem(), "[1, 1.", NONE),
-        (FreshItem(), "[true, tru", None), (FreshItem(), "[true, nu", NONE), (FreshItem(), "[[1], [1", None), (FreshItem(), "[[1, 2], [1", NONE),
-        (FreshItem(), "[[1], [", NONE), (FreshItem(), "[[], [", None), (FreshItem(), '[{"a": "xy"}, {"a": "x', [b'y"']),
-        (FreshItem(), '[{"a": 1}, {"a": 1, "', NONE), (FreshItem(), '[{"a": 1}, {"a"', NONE), (FreshItem(), '[{"a": 1}, {"a": 1', None),
-        (FreshItem(), '[{"a": 1}, {"b": 1', NONE), (FreshItem(), '[[["a"]], [["', [b'a"']), (FreshItem(), "[1, 2, ", NONE),
-        (FreshItem(), '[{"a": []}, {"a": [', None), (FreshItem(), '[{"a": []}, {"a": [1', NONE), (FreshItem(), '[{"a": 1}, {"', NONE),
-        (TextCheck(str.isupper), '["a', None), (TextCheck(str.isupper), '["a"', NONE), (TextCheck(str.isupper), "[1", NONE),
-        (NumberCheck(str.isdigit), "[12", NONE), (NumberCheck(str.isdigit), "[-12", None), (NumberCheck(str.isdigit), "[-", NONE),
-        (NumberCheck(str.isdigit), "[tru", NONE), (NumberCheck(str.isdigit), '["-1', NONE),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("check", "text", "suspects"), cases("automaton/checks", "checks_suspect_only_what", globals()))  # fmt: skip
 def test_checks_suspect_only_what_can_be_refused(check: Check, text: str, suspects: list[bytes] | None) -> None:
     """Nothing where no earlier name or item can be met; the rest of it where its spelling is known; else None."""
     found = check.suspects(read(text))

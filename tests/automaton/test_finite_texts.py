@@ -11,25 +11,13 @@ from structgen.automaton.expected import Walk
 from structgen.automaton.finite_texts import candidates, finite_texts, may_be_null
 from structgen.decoding.grammars import grammar_for
 from structgen.testing import byte_vocabulary
+from tests.support.tables import cases
 
 PAIR = {"properties": {"x": {"enum": ["a", 1]}}, "required": ["x"], "additionalProperties": False}
 OPEN = {"anyOf": [{"type": "string"}, {"type": "null"}]}
 
 
-@pytest.mark.parametrize(
-    ("schema", "said", "texts"),
-    [
-        ({"enum": ["a", "é\n", None, True]}, b"", [b'"a"', '"é\\n"'.encode(), b"null", b"true"]),
-        ({"type": "integer", "minimum": 0, "maximum": 1}, b"", [b"-0", b"-0.0", b"0", b"0.0", b"1", b"1.0"]),
-        ({"type": "array", "items": {"enum": [1, 2]}, "uniqueItems": True}, b"[1, ", [b"2", b"2.0"]),
-        (PAIR, b'{"x": ', [b'"a"', b"1", b"1.0"]),
-        (sg.Choice(["no", "yes", "yes sir"]), b"", [b"no", b"yes", b"yes sir"]),
-        ({"type": "string", "maxLength": 1}, b"", None),
-        ({"type": "number", "minimum": 0, "maximum": 1}, b"", None),
-        ({"anyOf": [{"type": "object"}, {"type": "null"}]}, b"", None),
-        (OPEN, b"", None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("schema", "said", "texts"), cases("automaton/finite_texts", "the_texts_of_a", globals()))  # fmt: skip
 def test_the_texts_of_a_finite_value_are_listed(schema: Any, said: bytes, texts: list[bytes] | None) -> None:
     is_json = isinstance(schema, dict)
     automaton = grammar_for(sg.JsonSchema(schema) if is_json else schema, byte_vocabulary()).automaton

@@ -10,20 +10,16 @@ import pytest
 
 import structgen as sg
 from structgen.automaton.writing.outline import DfaOutline
-from structgen.chat.literals import Literals
-from structgen.constraints.basic import Constraint, JsonSchema, Regex
-from structgen.constraints.compositions import Repeat, Sequence, Text, Union
-from structgen.constraints.languages import GBNF, Lark, Machine
+from structgen.constraints.basic import Constraint
 from structgen.endings.closing import closing_tokens
 from structgen.masks.grammar import Grammar
 from structgen.options import Whitespace
 from structgen.parts import composed
-from structgen.parts.parts import Series, by_text
 from structgen.testing import scripted
 from structgen.values.name_frames import NameWriter
 from tests.support.interrupting import Interrupts, writers_of_states
 from tests.support.matching import rich_vocabulary
-from tests.support.planned import Planned
+from tests.support.tables import cases
 
 
 class Ring:
@@ -50,19 +46,8 @@ MANY = {
     "properties": {f"name{i}": {"type": "integer"} for i in range(14)},
     "required": ["name13"],
 }
-RULED = {
-    "type": "object",
-    "properties": {"a1": {"type": "integer"}},
-    "patternProperties": {"^[a-c]\\d": {"type": "integer"}, "^\\w{3}$": {"type": "string"}},
-    "minProperties": 2,
-}
-UNION = {
-    "anyOf": [
-        {"type": "object", "properties": {"k": {"const": "x"}, "v": {"type": "integer"}}, "required": ["k", "v"]},
-        {"type": "object", "properties": {"k": {"const": "y"}, "v": {"type": "string"}}, "required": ["k", "v"]},
-        {"type": "array", "items": {"type": ["integer", "null"]}, "contains": {"type": "null"}},
-    ]
-}
+RULED = cases("automaton/interrupts", "RULED")
+UNION = cases("automaton/interrupts", "UNION")
 UNIQUE = {"type": "array", "items": {"type": ["string", "number"]}, "uniqueItems": True, "maxItems": 4}
 SUMS = {"type": "array", "items": {"type": "number", "multipleOf": 1e-7}}
 TALE = {"type": "string", "pattern": "^([a<])c*\\1$"}
@@ -74,43 +59,7 @@ LISTS = """
     %ignore " "
 """
 
-CASES: dict[str, tuple[Constraint, list[str]]] = {
-    "object": (JsonSchema(OBJECT), ['{"a": 1, "b": "q", "d": {"e": [1, true]}}', '{"a": 10, "c": "xy"}']),
-    "closed": (JsonSchema(CLOSED), ['{"a": 1, "b": null, "c": "x"}']),
-    "any order": (JsonSchema(CLOSED, order="any"), ['{"b": null, "c": 3, "a": -1}']),
-    "flexible": (JsonSchema(CLOSED, whitespace=FLEXIBLE), ['{ "a":  1, "b":null,"c" : "x" }']),
-    "flexible array": (JsonSchema(UNION, whitespace=FLEXIBLE), ["[ 1,  null ]"]),
-    "indented": (JsonSchema({"type": "array", "items": OBJECT}, whitespace=Whitespace.INDENTED(1)),
-                 ['[\n {\n  "a": 1\n },\n {\n  "a": 2\n }\n]']),
-    "many names": (JsonSchema(MANY), ['{"name3": 1, "name13": 2, "other": "x"}']),
-    "many closed names": (JsonSchema({**MANY, "additionalProperties": False}), ['{"name3": 1, "name13": 2}']),
-    "ruled names": (JsonSchema(RULED), ['{"a1": 1, "b2": 3, "xyz": "t", "zz": null}']),
-    "union": (JsonSchema(UNION), ['{"k": "y", "v": "s"}', "[1, null, 3]"]),
-    "unique": (JsonSchema(UNIQUE), ['["a", 1, "ab", 2.5]']),
-    "counted items": (
-        JsonSchema({"type": "array", "items": {"type": ["integer", "array"]}, "minItems": 2, "maxItems": 9}),
-        ["[1, [2], 3, 4]"],
-    ),
-    "tested numbers": (JsonSchema(SUMS), ["[0.5, 100, -20]"]),
-    "tested text": (JsonSchema(TALE), ['"aca"', '"\\u003c<"']),
-    "words": (JsonSchema({"type": "string", "pattern": "^\\S+\\s\\S+$"}), ['"a b"', '"é\\u00e9\\t\\ud83d\\ude00"']),
-    "letters": (JsonSchema({"type": "string", "pattern": "^[é-ü]{2}[a-z]?$"}), ['"éêa"', '"\\u00e9ü"']),
-    "counted": (JsonSchema({"type": "string", "pattern": "^(?:[α-ω]|[a-f]é)+$", "maxLength": 9}),
-                ['"αaéω"', '"\\u03b1\\u03c9"']),
-    "astral": (JsonSchema({"type": "string", "pattern": "^[😀-😃]x|y[\\uFFF0-\\u{10010}]$"}),
-               ['"😀x"', '"\\ud83d\\ude00x"']),
-    "regex": (Regex("(?:[a-c]{2}é?|[^x]+x)"), ["abé", "中文x"]),
-    "grammar": (Lark(LISTS), ["(a if (ab) )"]),
-    "machine": (Machine(Ring()), ["aabaab"]),
-    "parts": (Sequence(Text(until="</t>"), Union(CLOSED, Regex("[0-9]{2,4}")), Repeat("ab", 1, 3, separator=", ")),
-              ["x<y</t>123ab, ab", '</t>{"a": 1, "b": "", "c": "x"}ab']),
-    "switch": (
-        Planned(Series((Literals(()).plan("<t>"), by_text({b"ab": Regex("x*").plan(), b"ac": Text().plan()})))),
-        ["<t>abxx", "<t>acy"],
-    ),
-    "recursive": (GBNF('root ::= "[" root* "]" | "x" [a-c]?'), ["[[xb]x]"]),
-    "counted parts": (Sequence(Text(max_chars=6), Regex("[xy]+"), "!"), ["abcxy!", "xyx!"]),
-}  # fmt: skip
+CASES: dict[str, tuple[Constraint, list[str]]] = cases("automaton/interrupts", "CASES", globals())
 
 
 def compiled(name: str) -> Grammar:

@@ -26,6 +26,7 @@ from structgen.batch_jobs.inputs import inputs_of_lines
 from structgen.batch_jobs.tables import write_table
 from structgen.errors import CallbackError, OptionError
 from structgen.testing import scripted
+from tests.support.tables import cases
 
 ROWS = [{"id": "x", "text": "one", "n": 1}, {"id": "y", "text": "two", "n": 2}]
 
@@ -47,17 +48,7 @@ def csv_text(delimiter=","):
 
 
 JSON_LINES = "".join(json.dumps(row) + "\n" for row in ROWS)
-FILES = {
-    "a.jsonl": JSON_LINES.encode(),
-    "b.jsonl": b"\xef\xbb\xbf\n" + JSON_LINES.replace("\n", "\r\n").encode(),
-    "c.ndjson": JSON_LINES.encode("utf-16"),
-    "d.jsonl.gz": gzip.compress(JSON_LINES.encode()),
-    "e.csv": csv_text().encode(),
-    "f.csv": csv_text().encode("utf-8-sig"),
-    "g.tsv": csv_text("\t").encode("utf-16"),
-    "h.tsv.gz": gzip.compress(csv_text("\t").encode()),
-    "i.csv": csv_text().replace("two", "two").encode("utf-32"),
-}
+FILES = cases("batch_jobs/inputs", "FILES", globals())
 
 
 def test_files_of_rows_in_every_encoding(tmp_path):
@@ -308,17 +299,7 @@ def test_what_is_no_input():
     assert isinstance(inputs.broken, CallbackError)
 
 
-@pytest.mark.parametrize(
-    ("fields", "template", "told"),
-    [
-        ({"a": 1}, "{text}", "needs a field 'text': the row has 'a'"),
-        ({"text": None}, "{text}", "null in this row"),
-        ({"text": None}, None, "null in this row"),
-        ({"text": " \n"}, None, "nothing to read"),
-        ({"a": "", "b": ""}, "{a}{b}", "nothing to read"),
-        ({"a": 1}, "{a.x}", "cannot be filled in"),
-    ],
-)
+@pytest.mark.parametrize(("fields", "template", "told"), cases("batch_jobs/inputs", "a_prompt_is_made"))
 def test_a_prompt_is_made_of_what_is_there_or_not_at_all(fields, template, told):
     with pytest.raises(OptionError, match=told):
         InputRow("1", fields).prompt(template)
@@ -338,42 +319,10 @@ def test_lines_of_a_stream():
 
 def test_tables_of_results(tmp_path):
     """Columns have types; one that mixes them is JSON. Names of inputs give way to those of the value."""
-    entries = [
-        {"id": "a", "input": {"n": 1, "m": "x"}, "value": {"n": 1.5, "t": [1], "mixed": 1}, "finish": "complete"},
-        {
-            "id": "b",
-            "input": {"n": None, "m": "y"},
-            "value": {"n": 2, "t": [], "mixed": "1", "o": {}},
-            "finish": "length",
-            "confidence": {"n": 0.5},
-        },
-    ]
+    entries = cases("batch_jobs/inputs", "tables_of_results_data")
     write_table(entries, entries, tmp_path / "t.parquet", ".parquet")
     table = parquet.read_table(tmp_path / "t.parquet")
-    assert table.to_pylist() == [
-        {
-            "id": "a",
-            "input.n": 1,
-            "m": "x",
-            "n": 1.5,
-            "t": [1],
-            "mixed": "1",
-            "finish": "complete",
-            "o": None,
-            "confidence.n": None,
-        },
-        {
-            "id": "b",
-            "input.n": None,
-            "m": "y",
-            "n": 2.0,
-            "t": [],
-            "mixed": '"1"',
-            "finish": "length",
-            "o": "{}",
-            "confidence.n": 0.5,
-        },
-    ]
+    assert table.to_pylist() == cases("batch_jobs/inputs", "tables_of_results_data2")
     write_table(entries, entries, tmp_path / "t.csv", ".csv")
     with (tmp_path / "t.csv").open(newline="") as file:
         assert [*csv.DictReader(file)][1] == {

@@ -24,6 +24,7 @@ from pydantic import AfterValidator
 import structgen as sg
 from structgen.errors import OptionError
 from structgen.testing import scripted
+from tests.support.tables import cases
 
 WORD = {"type": "string"}
 ROWS = [{"id": f"r{number}", "text": f"text {number}"} for number in range(6)] + [{"id": "bad", "text": ""}]
@@ -122,17 +123,7 @@ def test_a_folder_may_hold_the_output(model, tmp_path):
         assert (report.done + report.skipped, report.failed, ids(out)) == (1, 0, ["a.txt"])
 
 
-@pytest.mark.parametrize(
-    ("changes", "name"),
-    [
-        ({"schema": {"type": "string", "maxLength": 9}}, "schema"),
-        ({"prompt": "{text}!"}, "prompt"),
-        ({"banned": ["no"]}, "banned"),
-        ({"guards": [sg.BannedPattern("a")]}, "guards"),
-        ({"chat": True}, "chat"),
-        ({"keep": True}, "keep"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "name"), cases("batch_jobs/job_files", "another_job_does_not_go_on", globals()))
 def test_another_job_does_not_go_on(model, out, changes, name):
     """Its results would be mixed with those of the first."""
     sg.extract_many(model, ROWS, WORD, out=out)
@@ -271,15 +262,7 @@ def test_a_full_disk_leaves_whole_lines(model, out):
     require_whole(out, rows)
 
 
-CODE = """
-import sys, structgen as sg
-from structgen.demo import load_demo
-from structgen.demo.tasks import Person
-rows = [{"id": f"r{i}", "text": f"Ada Moreau, {20 + i % 70}, lives in Lyon." if i % 50 else ""} for i in range(300)]
-prompt = "Extract the person: name, age, city.\\nText: {text}\\nJSON: "
-model, options = sg.Model.of(*load_demo()), {"out": sys.argv[1], "resume": True, "batch_size": 8}
-print(sg.extract_many(model, rows, Person, prompt=prompt, **options))
-"""
+CODE = cases("batch_jobs/job_files", "CODE", globals())
 
 
 @pytest.mark.slow

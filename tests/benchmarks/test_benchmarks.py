@@ -16,6 +16,7 @@ from benchmarks.engines import Refused
 from benchmarks.pool import Worker
 from benchmarks.report import RESULTS, ROOT, inserted
 from structgen.vocabulary import Vocabulary
+from tests.support.tables import cases
 
 
 class FakeEngine:
@@ -95,23 +96,7 @@ def test_refusals_and_errors_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> 
     assert measured(FakeEngine([7]), monkeypatch, [[7]]) == {"error": "RuntimeError: seven"}
 
 
-@pytest.mark.parametrize(
-    ("result", "valid", "causes"),
-    [
-        ({"accepted": [True, False]}, [True, False], []),
-        ({"accepted": [False, True]}, [True, False], ["valid refused", "invalid accepted"]),
-        ({"accepted": [False]}, [True], ["valid refused"]),
-        ({"accepted": [True]}, [False], ["invalid accepted"]),
-        ({"accepted": []}, [], []),
-        ({"accepted": [False, True], "in_any_order": [True, True]}, [True, True], ["key order"]),
-        ({"accepted": [False, False], "in_any_order": [True, False]}, [True, True], ["key order", "valid refused"]),
-        ({"accepted": [False, False], "in_any_order": [False, False]}, [True, False], ["valid refused"]),
-        ({"timeout": 1.0}, [True], ["timeout"]),
-        ({"crash": -11}, [True], ["crash"]),
-        ({"refused": "not"}, [True], ["refused"]),
-        ({"error": "boom"}, [True], ["error"]),
-    ],
-)
+@pytest.mark.parametrize(("result", "valid", "causes"), cases("benchmarks/benchmarks", "outcome_names_every_cause"))
 def test_outcome_names_every_cause(result: dict[str, Any], valid: list[bool], causes: list[str]) -> None:
     """A schema is right when all of its documents are."""
     assert masks.outcome(result, valid) == causes
@@ -169,15 +154,7 @@ def test_engines_without_orders_and_results_without_refusals_are_not_asked_again
     assert masks.in_any_order(dead, JOB, RESULT, VALID) == {"in_any_order": RESULT["accepted"]}
 
 
-WORKER_SCRIPT = """
-import json, os, sys, time
-print(json.dumps({"engine": sys.argv[1], "version": "1"}), flush=True)
-for line in sys.stdin:
-    job = json.loads(line)
-    if job == "crash": os._exit(3)
-    if job == "hang": time.sleep(60)
-    print(json.dumps({"echo": job, "padding": "x" * 300_000}), flush=True)
-"""
+WORKER_SCRIPT = cases("benchmarks/benchmarks", "WORKER_SCRIPT", globals())
 
 
 @pytest.fixture

@@ -12,8 +12,9 @@ import pytest
 from pydantic import BaseModel, field_validator
 
 import structgen as sg
-from structgen.errors import BudgetExhausted, CallbackError, OptionError, RunError, ValidationFailed
+from structgen.errors import RunError, ValidationFailed
 from structgen.testing import scripted_chat
+from tests.support.tables import cases
 
 
 class Broken(Exception):
@@ -165,15 +166,7 @@ class Breaks:
         raise self.error
 
 
-RUN_FAULTS = {
-    "confirm raises": ({"confirm": asks(LookupError("nobody is there"))}, LookupError),
-    "confirm is interrupted": ({"confirm": asks(KeyboardInterrupt())}, KeyboardInterrupt),
-    "confirm says nothing": ({"confirm": asks(None, None)}, str),
-    "confirm says half a surrogate": ({"confirm": asks(None, "no \ud800")}, str),
-    "no room for a call": ({"limits": sg.Limits(14)}, BudgetExhausted),
-    "a guard fails": ({"guards": [Vetoes()]}, CallbackError),
-    "an option that does not go": ({"template_options": 3}, OptionError),
-}
+RUN_FAULTS = cases("calling/faults", "RUN_FAULTS", globals())
 
 
 @each_mode

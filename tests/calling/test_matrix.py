@@ -17,6 +17,7 @@ from structgen.errors import OptionError
 from structgen.models.model import Model
 from tests.support.calling_models import mixture_chat, random_chat
 from tests.support.chat_templates import templates
+from tests.support.tables import cases
 
 REAL = ("Qwen-Qwen3-0.6B", "GLM-4.6", "openai-gpt-oss-120b", "Kimi-K3", "deepseek-ai-DeepSeek-V3.1")
 
@@ -157,23 +158,7 @@ def test_every_combination_gives_validated_results(template, thinks, tools, sche
     assert same(told(alone, 0), single[1])
 
 
-REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "beams and thinking": ({"beams": 2, "thinking": True}, "thinking= and beams= do not go together"),
-    "stop without a text": (
-        {"tools": [weather], "choice": "required", "limits": sg.Limits(99, stop=("x",))},
-        "stop= is for plain text",
-    ),
-    "stop beside a schema": ({"schema": Answer, "limits": sg.Limits(9, stop=("x",))}, "stop= is for plain text"),
-    "a call without tools": ({"choice": "required"}, "no tools to call"),
-    "a tool that is not there": ({"tools": [weather], "choice": book}, "choice=.*expected"),
-    "no thinking": ({"thinking": "yes"}, "thinking='yes'"),
-    "reask": ({"reask": 2}, "reask"),
-    "no schema of this model": ({"schema": Answer, "prompt_schema": 1}, "prompt_schema=1"),
-    "tools that are none": ({"tools": weather}, "tools=.*expected a list"),
-    "guards that are none": ({"guards": 5}, "guards=5"),
-    "template options": ({"template_options": 5}, "template_options=5"),
-    "an option of another library": ({"temperature": 0.5}, r"sampling=sg.Sampling\(temperature=0.5\)"),
-}
+REFUSED: dict[str, tuple[dict[str, Any], str]] = cases("calling/matrix", "REFUSED", globals())
 
 
 @pytest.mark.parametrize("many", [False, True])

@@ -18,13 +18,9 @@ from structgen.tools import Tool
 from structgen.vocabulary import Vocabulary
 from tests.support.chat_templates import byte_vocabulary, control_tokens, format_of, token_ids
 from tests.support.matching import byte_vocabulary as plain_vocabulary
+from tests.support.tables import cases
 
-CHECKED: dict[str, Any] = {
-    "texts": {"type": "array", "items": {"type": "string"}, "uniqueItems": True},
-    "numbers": {"type": "array", "items": {"type": "integer"}, "uniqueItems": True},
-    "lists": {"type": "array", "items": {"type": "array", "items": {"type": "string"}}, "uniqueItems": True},
-    "times": {"type": "array", "items": {"type": "integer", "multipleOf": 1_000_003}},
-}
+CHECKED: dict[str, Any] = cases("chat/checked_arguments", "CHECKED")
 REPEATED = {
     "texts": ('["a", "b", "a', '"'),
     "numbers": ("[1, 12, 1", "]"),

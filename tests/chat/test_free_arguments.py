@@ -12,36 +12,12 @@ from structgen.chat.call_format import WrittenCall
 from structgen.errors import CallSyntaxError, ValidationFailed
 from structgen.testing import mask_refuses_at, read_turn
 from structgen.tools import Tool
+from tests.support.tables import cases
 
 FORMATS = ("qwen3-coder", "glm-4.5", "lfm2", "functiongemma", "seed-oss", "step-3")
 TEXT, WHOLE = {"type": "string"}, {"type": "integer"}
-SCHEMAS: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = [
-    ({"additionalProperties": TEXT}, {"a": "x", "b_1": "y"}, {"a b": "x"}),
-    ({"additionalProperties": WHOLE}, {"a": 3}, {"a": "x"}),
-    (
-        {"properties": {"city": TEXT}, "required": ["city"], "additionalProperties": True},
-        {"city": "x", "city2": [1, {"a": None}]},
-        {"city2": 1},
-    ),
-    ({"properties": {"city": TEXT}, "additionalProperties": WHOLE}, {"n": 3}, {"n": "x"}),
-    ({"patternProperties": {"^x_": WHOLE}, "additionalProperties": False}, {"x_a": 3}, {"y_a": 3}),
-    ({"required": ["who"], "additionalProperties": TEXT}, {"who": "x"}, {}),
-    *(
-        ({"$ref": f"#/{key}/A", key: {"A": {"properties": {"n": WHOLE}, "required": ["n"]}}}, {"n": 3}, {})
-        for key in ("$defs", "definitions")
-    ),
-]
-RULES: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = [
-    ({"properties": {"a": TEXT, "b": TEXT}, "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}, {"b": "q"}, {}),
-    ({"properties": {"a": TEXT, "b": TEXT}, "dependentRequired": {"a": ["b"]}}, {"a": "x", "b": "y"}, {"a": "x"}),
-    ({"properties": {"a": TEXT, "b": TEXT}, "minProperties": 1}, {"b": "q"}, {}),
-    ({"properties": {"ab": TEXT}, "propertyNames": {"maxLength": 1}}, {}, {"ab": "x"}),
-    (
-        {"oneOf": [{"properties": {"a": TEXT}, "required": ["a"]}, {"properties": {"b": WHOLE}, "required": ["b"]}]},
-        {"b": 4},
-        {},
-    ),
-]
+SCHEMAS: list[tuple[dict[str, Any], ...]] = cases("chat/free_arguments", "SCHEMAS", globals())
+RULES: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = cases("chat/free_arguments", "RULES", globals())
 
 
 def declared(schema: dict[str, Any]) -> dict[str, Any]:

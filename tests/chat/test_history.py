@@ -15,6 +15,7 @@ from structgen.testing import scripted_chat
 from tests.support.calling_models import TEMPLATES
 from tests.support.calling_models import scripted_chat as chat_of
 from tests.support.serving import served
+from tests.support.tables import cases
 
 
 @sg.tool
@@ -23,19 +24,7 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
-BROKEN: dict[str, tuple[Any, dict[str, Any]]] = {
-    "broken off": ('{"a": 1, "b":', {"a": 1}),
-    "broken off in a string": ('{"a": 1, "why": "becau', {"a": 1, "why": "becau"}),
-    "empty": ("", {}),
-    "null": (None, {}),
-    "null as text": ("null", {}),
-    "a list": ([1], {}),
-    "a list as text": ("[1, 2]", {}),
-    "no JSON": ("a=1, b=2", {}),
-    "written twice": ('"{\\"a\\": 1, \\"b\\": 2}"', {"a": 1, "b": 2}),
-    "text behind it": ('{"a": 1}}', {"a": 1}),
-    "deep": ("[" * 100_000, {}),
-}
+BROKEN: dict[str, tuple[Any, dict[str, Any]]] = cases("chat/history", "BROKEN", globals())
 FINE: dict[str, Any] = {"a dict": {"a": 1}, "text": '{"a": 1}', "text with blanks": ' {"a" : 1}\n'}
 
 
@@ -137,18 +126,7 @@ def test_every_door_of_the_server_says_so_and_goes_on(server, door, caplog):
         assert "X-Structgen-Repaired" not in answer.headers
 
 
-SLIPS = {
-    "no content": ([{"role": "user", "text": "Hi."}], r"message 0 has no content, but 'text'"),
-    "content in capitals": ([{"role": "user", "Content": "Hi."}], r"message 0 has no content, but 'Content'"),
-    "null content": ([{"role": "user", "content": None}], r"message 0 has no content"),
-    "a slip": ([{"role": "usr", "content": "Hi."}], r"role='usr'.*'user'"),
-    "capitals": ([{"role": "User", "content": "Hi."}], r"role='User'.*'user'"),
-    "another slip": ([{"role": "user", "content": "a"}, {"role": "assitant", "content": "b"}], r"'assistant'"),
-    "content of another kind": ([{"role": "user", "content": {"text": "Hi."}}], r"expected a text, or a list of parts"),
-    "a call without a name": ([{"role": "assistant", "tool_calls": [{"id": "1"}]}], r"tool_calls has"),
-    "calls of another kind": ([{"role": "assistant", "tool_calls": "add"}], r"expected a list of calls"),
-    "no role": ([{"rol": "user", "content": "Hi."}], r"message 0 has no role, but 'rol'|expected"),
-}
+SLIPS = cases("chat/history", "SLIPS", globals())
 
 
 @pytest.mark.parametrize("name", SLIPS)

@@ -14,41 +14,18 @@ from structgen.chat.templates import JinjaTemplate
 from structgen.testing import scripted_chat
 from structgen.tools import Tool, ToolCall
 from tests.support.chat_templates import TOLD, byte_vocabulary, control_tokens, refused_at, template_of
+from tests.support.tables import cases
 
-HERMES_TOLD = """{% for m in messages %}<|im_start|>{{ m.role }}
-{% if loop.first and tools %}Tools: {{ tools | tojson }}
-For each function call, return a json object with function name and arguments within <tool_call></tool_call> XML tags:
-<tool_call>
-{"name": <function-name>, "arguments": <args-json-object>}
-</tool_call>
-{% endif %}{{ m.content }}<|im_end|>
-{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
-{% endif %}"""
+HERMES_TOLD = cases("chat/known", "HERMES_TOLD", globals())
 """As SmolLM3 and others of its kind tell it."""
 
-PARAMETERS = {
-    "properties": {
-        "city": {"type": "string"},
-        "days": {"type": "integer"},
-        "sunny": {"type": ["boolean", "null"]},
-        "tags": {"type": "array", "items": {"type": "string"}},
-    },
-    "required": ["city"],
-}
+PARAMETERS = cases("chat/known", "PARAMETERS")
 TOOLS = tuple(Tool.of({"name": name, "parameters": PARAMETERS}) for name in ("look", "look_up"))
 CALLS = (
     WrittenCall("look", {"city": 'New "York"', "days": 3, "sunny": True, "tags": ["a", "b, c"]}),
     WrittenCall("look_up", {"city": "Rome", "sunny": None}),
 )
-EXPECTED = {
-    "hermes": '<tool_call>\n{"name": "look_up", "arguments": {"city": "Rome", "sunny": null}}\n</tool_call>',
-    "ibm-granite-granite-3.3-2B-Instruct": '<|tool_call|>[{"name": "look_up", "arguments": '
-    '{"city": "Rome", "sunny": null}}]',
-    "tool_chat_template_gemma3_pythonic": '[look_up(city="Rome", sunny=None)]',
-    "tool_chat_template_glm4": "<tool_call>look_up\n<arg_key>city</arg_key>\n<arg_value>Rome</arg_value>\n"
-    "<arg_key>sunny</arg_key>\n<arg_value>null</arg_value>\n</tool_call>",
-    "LFM2-8B-A1B": '<|tool_call_start|>[look_up(city="Rome", sunny=None)]<|tool_call_end|>',
-}
+EXPECTED = cases("chat/known", "EXPECTED", globals())
 
 
 def source_of(name: str) -> str:

@@ -16,6 +16,7 @@ from structgen.errors import OptionError
 from structgen.tools import Tool
 from tests.support.chat_templates import byte_vocabulary, control_tokens, refused_at, templates
 from tests.support.small_tokenizers import byte_level_bpe
+from tests.support.tables import cases
 
 chat_parsing = pytest.importorskip("transformers.utils.chat_parsing", reason="transformers before 5.20")
 
@@ -32,17 +33,7 @@ def shipped(model: str) -> dict[str, Any]:
     return next(each for models, each in serving._RESPONSE_TEMPLATE_FALLBACKS.items() if model in models)
 
 
-NAMED = {
-    "defaults": {"role": "assistant"}, "start_anchor": "<|im_start|>assistant\n",
-    "fields": {
-        "tool_calls": {
-            "open_pattern": r"\s*<\|call\|>(?P<name>[\w.]+)\n", "close": "<|/call|>", "repeats": True,
-            "content": "json",
-            "transform": {"type": "function", "function": {"name": "{name}", "arguments": "{content}"}},
-        },
-        "content": {"close": "<|im_end|>", "content": "text"},
-    },
-}  # fmt: skip
+NAMED = cases("chat/response_templates", "NAMED")
 """The name stands before the arguments."""
 
 
@@ -99,17 +90,7 @@ def changed(**fields: Any) -> dict[str, Any]:
     return {**NAMED, "fields": {"tool_calls": {**NAMED["fields"]["tool_calls"], **fields}}}
 
 
-@pytest.mark.parametrize(
-    "response",
-    [
-        None,
-        {},
-        {"fields": {"content": {"content": "text"}}},
-        changed(content="kv-lines"),
-        changed(open_pattern=r"<call (a|b)(?P<name>\w+)>"),
-        changed(transform={"type": "function", "function": {"name": "fixed", "arguments": "{content}{name}"}}),
-    ],
-)
+@pytest.mark.parametrize("response", cases("chat/response_templates", "what_is_not_read_back_is_no_format", globals()))
 def test_what_is_not_read_back_is_no_format(response):
     assert told_format(JinjaTemplate(SILENT), response) is None
 

@@ -9,6 +9,7 @@ from structgen.chat import call_format
 from structgen.chat.parser import CallEnded, TextPiece, TurnParser, TurnReader
 from structgen.chat.stopping import TurnReading
 from structgen.testing import scripted_chat
+from tests.support.tables import cases
 
 CALL = '<tool_call>\n{"name": "look", "arguments": {"place": "a STOP b"}}\n</tool_call>'
 
@@ -19,18 +20,7 @@ def look(place: str) -> str:
     return place
 
 
-@pytest.mark.parametrize(
-    ("said", "stop", "text", "stopped"),
-    [
-        ("One. STOP two", ("STOP",), "One. ", "STOP"),
-        ("Über. STOP", ("STOP", "er. S"), "Üb", "er. S"),
-        ("STOP" + CALL, ("STOP",), "", "STOP"),
-        ("STO", ("STOP",), "STO", None),
-        ("SSTOSTOP", ("STOP",), "SSTO", "STOP"),
-        (CALL, ("STOP", "</tool_call>", "\n"), "", None),
-        ("First.\n" + CALL, ("STOP",), "First.", None),
-    ],
-)
+@pytest.mark.parametrize(("said", "stop", "text", "stopped"), cases("chat/stopping", "the_turn_ends_before", globals()))
 def test_the_turn_ends_before_a_stop_string_of_its_text(said, stop, text, stopped):
     model = scripted_chat(said)
     options = {"parallel": True, "details": True, "limits": sg.Limits(200, stop=stop)}

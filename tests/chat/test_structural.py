@@ -11,105 +11,24 @@ from structgen.chat.structural import StructuralTag
 from structgen.errors import OptionError
 from structgen.vocabulary import Vocabulary
 from tests.support.matching import byte_vocabulary, takes_exactly
+from tests.support.tables import cases
 
 ADD = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
 JSON = {"type": "json_schema", "json_schema": ADD}
 TAG = {"begin": "<f=add>", "content": JSON, "end": "</f>"}
 TEXT = {"type": "any_text"}
 TRIGGERED = {"type": "triggered_tags", "triggers": ["<f="], "tags": [TAG, {**TAG, "begin": "<f=b>", "content": TEXT}]}
-XML = {
-    "type": "qwen_xml_parameter",
-    "json_schema": {
-        "type": "object",
-        "properties": {"name": {"type": "string"}, "age": {"type": "integer"}, "unit": {"enum": ["m", "km"]}},
-        "required": ["name"],
-    },
-}
+XML = cases("chat/structural", "XML")
 
 
 def const(text):
     return {"type": "const_string", "value": text}
 
 
-CASES = [
-    (
-        {"type": "structural_tag", "format": TRIGGERED},
-        ["", "hi", '<f=add>{"a": 1}</f>', 'so <f=add>{ "a":1}</f> and <f=b>x<y</f>!'],
-        ["<f=", "<f=c>", '<f=add>{"b": 1}</f>', "<f=b>x"],
-    ),
-    ({**TRIGGERED, "at_least_one": True}, ['<f=add>{"a": 1}</f>', "<f=b></f> so"], ["", 'x<f=add>{"a": 1}</f>']),
-    ({**TRIGGERED, "stop_after_first": True}, ["x", "x<f=b>y</f>"], ["x<f=b>y</f>z"]),
-    (
-        {
-            "type": "structural_tag",
-            "structures": [{"begin": "<f=add>", "schema": ADD, "end": "</f>"}],
-            "triggers": ["<f="],
-        },
-        ['a<f=add>{"a":2}</f>b'],
-        ["<f=add>{}</f>"],
-    ),
-    (
-        {"type": "tag", **TAG, "content": TEXT, "end": ["E", "X"]},
-        ["<f=add>abE", "<f=add>X"],
-        ["<f=add>aEE", "<f=add>a"],
-    ),
-    (
-        {"type": "tags_with_separator", "tags": [TAG], "separator": ", ", "at_least_one": True},
-        ['<f=add>{"a": 1}</f>', '<f=add>{"a": 1}</f>, <f=add>{"a": 2}</f>'],
-        ["", '<f=add>{"a": 1}</f>, '],
-    ),
-    (
-        {
-            "type": "sequence",
-            "elements": [
-                const("a"),
-                {"type": "optional", "content": const("b")},
-                {"type": "plus", "content": const("c")},
-                {"type": "star", "content": const("d")},
-                {"type": "repeat", "min": 1, "max": 2, "content": const("e")},
-            ],
-        },
-        ["ace", "abccddee"],
-        ["abe", "aceee"],
-    ),
-    (
-        {
-            "type": "or",
-            "elements": [
-                {"type": "regex", "pattern": "[0-9]+"},
-                {"type": "grammar", "grammar": 'root ::= "(" root ")" | "x"'},
-            ],
-        },
-        ["12", "((x))"],
-        ["", "(x"],
-    ),
-    ({"type": "any_text", "excludes": ["no"], "max_chars": 3}, ["", "nao"], ["no", "abcd"]),
-    (
-        {"type": "dispatch", "rules": [["<a>", const("1")], ["<b>", const("2")]], "loop": False},
-        ["x", "x<a>1", "<b>2"],
-        ["<a>2", "<a>1x"],
-    ),
-    (
-        XML,
-        [
-            "<parameter=name>Bo</parameter>",
-            "<parameter=name></parameter>\n<parameter=age>3</parameter>",
-            "<parameter=name>x</parameter><parameter=unit>km</parameter>",
-        ],
-        ["", "<parameter=age>3</parameter>", "<parameter=name>x</parameter><parameter=unit>mm</parameter>"],
-    ),
-]
+CASES = cases("chat/structural", "CASES", globals())
 
 
-STYLES = {
-    "qwen_xml": "<parameter=name>Bo</parameter>\n<parameter=age>3</parameter>",
-    "minimax_xml": '<parameter name="name">Bo</parameter>\n<parameter name="age">3</parameter>',
-    "glm_xml": "<arg_key>name</arg_key>\n<arg_value>Bo</arg_value>\n<arg_key>age</arg_key><arg_value>3</arg_value>",
-    "deepseek_xml": '<｜DSML｜parameter name="name" string="true">Bo</｜DSML｜parameter>\n'
-    '<｜DSML｜parameter name="age" string="false">3</｜DSML｜parameter>',
-    "deepseek_v4_1_xml": '<｜DSML｜ parameter name="name" string="true">Bo</｜DSML｜ parameter>\n'
-    '<｜DSML｜ parameter name="age" string="false">3</｜DSML｜ parameter>',
-}
+STYLES = cases("chat/structural", "STYLES", globals())
 
 
 @pytest.mark.parametrize(("style", "text"), STYLES.items())
@@ -233,29 +152,7 @@ def test_the_kinds_of_format(value, good, bad):
 
 
 @pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        ({"type": "structural_tag"}, "neither a format nor structures"),
-        ({"type": "wrong", "format": TEXT}, "type: expected 'structural_tag', found 'wrong'"),
-        ({**TEXT, "max_words": 3}, "format.max_words: this is no field of 'any_text' that is supported, found 3"),
-        ({"type": "wrong"}, "format: the type 'wrong' is no kind of format; known are any_text"),
-        ({"type": "exclude_token"}, "the type 'exclude_token' is not supported"),
-        (
-            {"type": "sequence", "elements": [const("a"), {"type": "or"}]},
-            r"format.elements\[1\].elements: expected a list",
-        ),
-        ({"type": "const_string", "value": 3}, "format.value: expected a text, found 3"),
-        ({**TRIGGERED, "triggers": ["<g="]}, r"format.tags\[0\].begin: expected a text that begins with a trigger"),
-        (
-            {**JSON, "style": "gemma"},
-            "format.style: expected 'json' or one of qwen_xml, minimax_xml, glm_xml",
-        ),
-        ({**JSON, "style": "qwen_xml", "json_schema": {"type": "string"}}, "expected the JSON Schema of an object"),
-        ({**JSON, "style": "cohere_xml", "max_whitespace_cnt": 2}, "the style cohere_xml has bounds of its own"),
-        ({"type": "token", "token": "<think>"}, "SpecialToken"),
-        ({"type": "repeat", "min": 2, "max": 1, "content": TEXT}, "format.max: expected whole numbers"),
-    ],
-    ids=str,
+    ("value", "message"), cases("chat/structural", "what_is_refused_says_where", globals()), ids=str
 )
 def test_what_is_refused_says_where(value, message):
     with pytest.raises(OptionError, match=message):

@@ -20,18 +20,10 @@ from structgen.testing import ScriptedModel, scripted_chat
 from structgen.vocabulary import Vocabulary
 from tests.support.calling_models import chat_tokenizer, real_tokenizer
 from tests.support.chat_templates import templates
+from tests.support.tables import cases
 from tests.support.thinning import thinned
 
-HISTORY = """{% for m in messages %}<|im_start|>{{ m.role }}
-{% if m.FIELD %}<think>
-{{ m.FIELD }}
-</think>
-
-{% endif %}{{ m.content }}{% for c in m.tool_calls or [] %}
-<tool_call>
-{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}
-</tool_call>{% endfor %}<|im_end|>
-{% endfor %}"""
+HISTORY = cases("chat/thoughts", "HISTORY", globals())
 OPENS = HISTORY + "{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n{% endif %}"
 SWITCHED = HISTORY + (
     "{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n"
@@ -144,21 +136,7 @@ def test_thinking_switches_the_template():
             sg.generate(chat(OPENS, "x"), question, list[int], **options)
 
 
-ON = {
-    "Qwen-Qwen3-0.6B": (None, {}, {"enable_thinking": False}),
-    "Qwen3.5-4B": ("open", {}, {"enable_thinking": False}),
-    "deepseek-ai-DeepSeek-V3.1": ("closed", {"enable_thinking": True}, {}),
-    "MiniMax-M3": (None, {"thinking_mode": "enabled"}, {"thinking_mode": "disabled"}),
-    "tencent-Hy3": ("closed", {"reasoning_effort": "high"}, {}),
-    "CohereForAI-c4ai-command-r7b-12-2024-tool_use": ("closed", {"enable_thinking": True}, {}),
-    "google-gemma-4-31B-it": ("closed", {"enable_thinking": True}, {}),
-    "HuggingFaceTB-SmolLM3-3B": (None, {}, {"enable_thinking": False}),
-    "Kimi-K3": ("open", {}, {"thinking": False}),
-    "Apertus-8B-Instruct": (None, {"enable_thinking": True}, {}),
-    "MiniMax-M2": ("open", {}, {}),
-    "openai-gpt-oss-120b": (None, {}, {}),
-    "meta-llama-Llama-3.2-3B-Instruct": (None, {}, {}),
-}
+ON = cases("chat/thoughts", "ON", globals())
 """Real templates: how their prompts leave a thought, and the options that switch it on and off."""
 
 
@@ -220,14 +198,7 @@ def test_a_thought_in_a_history_is_written_where_the_template_reads_it(field):
         assert wanted in text
 
 
-MODES: dict[str, dict[str, Any]] = {
-    "default": {},
-    "thinking": {"thinking": True},
-    "off": {"thinking": False},
-    "none": {"choice": "none"},
-    "required": {"choice": "required"},
-    "required thinking": {"choice": "required", "thinking": True},
-}
+MODES: dict[str, dict[str, Any]] = cases("chat/thoughts", "MODES")
 PAIRS = [
     ("Qwen3.5-4B", "required"), ("deepseek-ai-DeepSeek-V3.1", "required thinking"), ("Qwen-Qwen3-0.6B", "none"),
     ("GLM-4.7-Flash", "default"), ("openai-gpt-oss-120b", "thinking"), ("Kimi-K2-Thinking", "off"),

@@ -27,6 +27,7 @@ from structgen.errors import CallSyntaxError, OptionError, UnsupportedSchema
 from structgen.parts.parts import parts_of
 from structgen.tools import Tool
 from tests.support.chat_templates import byte_vocabulary, control_tokens, derivable, format_of, refused_at, templates
+from tests.support.tables import cases
 
 pytestmark = pytest.mark.skipif(not templates(), reason="no chat templates")
 
@@ -292,17 +293,7 @@ def test_strings_that_could_not_be_read_back_are_refused():
     assert {"<", "&"} <= writer.without
 
 
-@pytest.mark.parametrize(
-    ("rules", "wrong", "right"),
-    [
-        ({"required": ["a", "x"], "additionalProperties": {"type": "integer"}}, {"a": 1}, {"a": 1, "x": 2}),
-        ({"patternProperties": {"^a": {"minimum": 5}}, "additionalProperties": False}, {"a": 1}, {"ab": 7}),
-        ({"properties": {"a": {}}, "patternProperties": {"^a": {"minimum": 5}}}, {"a": 1}, {"a": 7}),
-        ({"propertyNames": {"maxLength": 2}}, {"abcd": 1}, {"ab": 1}),
-        ({"not": {"required": ["a"]}, "additionalProperties": {"type": "integer"}}, {"a": 1}, {"b": 1}),
-        ({"type": "array", "prefixItems": [{}, {}], "maxItems": 1}, [1, 2], [1]),
-    ],
-)
+@pytest.mark.parametrize(("rules", "wrong", "right"), cases("chat/turns", "objects_that_are_not"))
 def test_objects_that_are_not_written_as_json_keep_all_rules_of_their_schema(rules, wrong, right):
     format_ = format_of("LFM2-8B-A1B")
     tools = (Tool.of({"name": "f", "parameters": {"properties": {"o": {"type": "object", **rules}}}}),)

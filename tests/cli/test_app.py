@@ -18,6 +18,7 @@ import structgen as sg
 from structgen.cli import app
 from structgen.cli.app import _api_keys
 from structgen.testing import scripted
+from tests.support.tables import cases
 
 CITY = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 
@@ -89,17 +90,7 @@ def test_references_lead_to_the_documents_of_a_registry(loaded, tmp_path, given)
     assert "masked" in explained.output
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (["{}/parts/name.json"], "has no $id"),
-        (["{}/parts"], "has no $id"),
-        (["{}/missing.json"], "No such file"),
-        (["http://example.com/other.json={}/parts/name.json"], "leads nowhere"),
-        (["{}/empty"], "no .json files"),
-        ([], "comes from registry="),
-    ],
-)
+@pytest.mark.parametrize(("given", "message"), cases("cli/app", "a_registry_without_the"))
 def test_a_registry_without_the_document_is_one_message(loaded, tmp_path, given, message):
     schema = documents(tmp_path)
     (tmp_path / "empty").mkdir()
@@ -111,22 +102,7 @@ def test_a_registry_without_the_document_is_one_message(loaded, tmp_path, given,
     assert "Traceback" not in said
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--beams", "0"], "beams=0"),
-        (["--top-p", "nan"], "top_p=nan"),
-        (["--max-new-tokens", "0"], "max_new_tokens=0"),
-        (["--seed", "-1"], "seed=-1"),
-        (["--regex", "a", "--registry", "x"], "--registry is for"),
-        (["--max-new-tokens", "3", "--schema", "SCHEMA"], "OptionError"),
-        (["--temperature", "-1"], "OptionError"),
-        (["--temperature", "1", "--beams", "4"], "OptionError"),
-        (["--regex", "(("], "OptionError"),
-        (["--regex", "a", "--choice", "b"], "give one of"),
-        (["--schema", "missing.json"], "missing.json"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "message"), cases("cli/app", "a_mistake_is_one"))
 def test_a_mistake_is_one_message_and_a_failing_exit_code(loaded, tmp_path, arguments, message):
     schema = tmp_path / "city.json"
     schema.write_text(json.dumps(CITY))
@@ -186,16 +162,7 @@ def test_without_arguments_the_commands_are_listed():
     assert all(command in output for command in ("demo", "generate", "doctor"))
 
 
-FAULTY_FILES = {
-    "deep": ("[" * 100_000 + "]" * 100_000).encode(),
-    "deep object": b'{"not":' * 20_000 + b"{}" + b"}" * 20_000,
-    "no UTF-8": b'{"const": "\xff\xfe"}',
-    "no JSON": b"x" * 1_000_000,
-    "a list": b"[" + b"1," * 100_000 + b"1]",
-    "empty": b"",
-    "half a character": b'{"const": "\\ud800"}',
-    "a long pattern": b'{"pattern": "' + b"(" * 1_000_000 + b'"}',
-}
+FAULTY_FILES = cases("cli/app", "FAULTY_FILES", globals())
 
 
 @pytest.mark.parametrize("name", FAULTY_FILES)
@@ -211,20 +178,7 @@ def test_a_faulty_file_is_told_without_a_traceback(loaded, tmp_path, command, na
     assert result.exit_code == 2 or result.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("explain", "."),
-        ("explain", "no such file"),
-        ("explain", "\udcff"),
-        ("generate", "m", "\udcff"),
-        ("generate", "m", "x", "--regex", "\udcff"),
-        ("generate", "m", "x", "--choice", "\udcff"),
-        ("generate", "m", "x", "--beams", "1000000000"),
-        ("generate", "m", "x", "--max-new-tokens", "-1"),
-        ("generate", "\udcff", "x"),
-    ],
-)
+@pytest.mark.parametrize("arguments", cases("cli/app", "odd_arguments_are_told"))
 def test_odd_arguments_are_told_without_a_traceback(arguments, monkeypatch):
     """Folders in place of files, names that are no text, counts beyond what is possible."""
     if arguments[1] == "m":

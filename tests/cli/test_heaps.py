@@ -9,28 +9,9 @@ import sys
 import pytest
 
 from structgen.cli.heaps import HEAPS
+from tests.support.tables import cases
 
-THREADS = """
-import ctypes, sys, tempfile, threading
-from structgen.cli.heaps import share_heaps
-
-if sys.argv[1] == "shared":
-    share_heaps()
-libc = ctypes.CDLL(None)
-libc.malloc.restype, libc.fdopen.restype = ctypes.c_void_p, ctypes.c_void_p
-together = threading.Barrier(16)
-
-def allocate():
-    together.wait()
-    libc.malloc(1000)
-    together.wait()
-
-threads = [threading.Thread(target=allocate) for _ in range(16)]
-[thread.start() for thread in threads]
-[thread.join() for thread in threads]
-libc.malloc_info(0, ctypes.c_void_p(ctypes.c_void_p.in_dll(libc, "stdout").value))
-libc.fflush(None)
-"""
+THREADS = cases("cli/heaps", "THREADS", globals())
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have one heap")

@@ -23,6 +23,7 @@ from structgen.errors import (
 )
 from structgen.testing import scripted
 from tests.support.matching import accepts, byte_vocabulary, plain_verdict, rich_vocabulary, takes_exactly
+from tests.support.tables import cases
 from tests.support.walking import tokens_of
 
 
@@ -60,28 +61,7 @@ def compiled(schema: Any, **options: Any) -> Any:
     return JsonSchema(schema, **options).compile(byte_vocabulary())
 
 
-@pytest.mark.parametrize(
-    ("schema", "pointer"),
-    [
-        ({"type": "strng"}, "type"),
-        ({"type": 3}, "type"),
-        ({"properties": []}, "properties"),
-        ({"properties": {"a": 1}}, "properties/a"),
-        ({"required": "a"}, "required"),
-        ({"type": "string", "maxLength": -1}, "maxLength"),
-        ({"type": "string", "maxLength": "9"}, "maxLength"),
-        ({"minItems": 1.5}, "minItems"),
-        ({"enum": "abc"}, "enum"),
-        ({"anyOf": []}, "anyOf"),
-        ({"anyOf": {}}, "anyOf"),
-        ({"$ref": "#/$defs/nowhere"}, ""),
-        ({"items": {"items": {"minimum": "3"}}}, "items/items/minimum"),
-        ({"type": "string", "pattern": "("}, ""),
-        ({"type": "string", "pattern": "[b-a]"}, ""),
-        ({"type": "string", "pattern": 7}, "pattern"),
-        ({"properties": {"x": {"type": "string", "pattern": "a{3,1}"}}}, "properties/x"),
-    ],
-)
+@pytest.mark.parametrize(("schema", "pointer"), cases("constraints/basic", "a_malformed_schema_is"))
 def test_a_malformed_schema_is_refused_where_it_is_wrong(schema: Any, pointer: str) -> None:
     """A `SchemaError` with the pointer, and not the one that says it is only unsupported."""
     with pytest.raises(SchemaError) as caught:
@@ -101,49 +81,14 @@ def test_what_is_no_schema_and_no_type_is_refused(value: Any) -> None:
         compiled(value)
 
 
-@pytest.mark.parametrize(
-    ("schema", "valid", "invalid"),
-    [
-        ({"type": "array", "uniqueItems": True}, "[1, 2]", "[1, 1.0]"),
-        ({"not": {"type": "string"}}, "1", '"a"'),
-        ({"type": "object", "patternProperties": {"^a": {"type": "string"}}}, '{"ab": "", "b": 1}', '{"ab": 1}'),
-        ({"type": "array", "contains": {"const": 1}}, "[0, 1]", "[0]"),
-        ({"if": {"type": "string"}, "then": {"maxLength": 2}}, '"ab"', '"abc"'),
-        ({"type": "number", "multipleOf": 0.3}, "0.9", "0.8"),
-        ({"type": "object", "dependentRequired": {"a": ["b"]}}, '{"a": 1, "b": 2}', '{"a": 1}'),
-        ({"oneOf": [{"required": ["a"]}, {"required": ["b"]}]}, '{"a": 1}', '{"a": 1, "b": 2}'),
-        ({"properties": {"deep": {"items": {"uniqueItems": True}}}}, '{"deep": [[1, 2]]}', '{"deep": [[1, 1]]}'),
-        ({"type": "object"}, '{"a": 1, "b": 2}', '{"a": 1, "a": 2}'),
-    ],
-)
+@pytest.mark.parametrize(("schema", "valid", "invalid"), cases("constraints/basic", "keywords_beyond_the_spine_hold"))
 def test_keywords_beyond_the_spine_hold(schema: Any, valid: str, invalid: str) -> None:
     """Complements, dependencies, checks at run time; a name never comes twice."""
     assert accepts(JsonSchema(schema), valid)
     assert not accepts(JsonSchema(schema), invalid)
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
-        False,
-        {"enum": []} | {"enum": [1], "type": "string"},
-        {"type": "string", "minLength": 3, "maxLength": 2},
-        {"type": "integer", "minimum": 3, "maximum": 2},
-        {"type": "integer", "exclusiveMinimum": 3, "exclusiveMaximum": 4},
-        {"type": "array", "minItems": 2, "maxItems": 1},
-        {"type": "array", "items": False, "minItems": 1},
-        {"type": "object", "properties": {"a": False}, "required": ["a"]},
-        {"type": "object", "required": ["a", "b"], "maxProperties": 1},
-        {"type": "object", "additionalProperties": False, "required": ["a"]},
-        {"type": "object", "additionalProperties": False, "properties": {"a": {}}, "minProperties": 2},
-        {"type": "string", "pattern": "^a$", "minLength": 2},
-        {"type": "string", "pattern": "^a{5}$", "maxLength": 4},
-        {"anyOf": [False, {"type": "string", "maxLength": 1, "minLength": 2}]},
-        {"$defs": {"x": {"properties": {"x": {"$ref": "#/$defs/x"}}, "required": ["x"], "type": "object"}},
-         "$ref": "#/$defs/x"},
-        {"type": "string", "pattern": "^a", "enum": ["b", "c"]},
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("schema", cases("constraints/basic", "a_schema_that_nothing", globals()))  # fmt: skip
 def test_a_schema_that_nothing_satisfies_is_refused_before_anything_runs(schema: Any) -> None:
     """`UnsatisfiableSchema` at compile time, never a dead end at run time."""
     with pytest.raises(UnsatisfiableSchema):
@@ -193,15 +138,7 @@ def test_all_three_are_constraints() -> None:
 
 
 @pytest.mark.parametrize(
-    ("constraint", "good", "bad"),
-    [
-        (Regex("a|bc*"), ["a", "b", "bcc"], ["", "ab", "c", "a "]),
-        (Regex("\\d{3}"), ["123"], ["12", "1234", "x123"]),
-        (Regex("é😀?"), ["é", "é😀"], ["😀", "e"]),
-        (Regex("(?:)"), [""], ["a"]),
-        (Choice(["yes", "no", "no way"]), ["yes", "no", "no way"], ["", "ye", "no ", "yesno"]),
-        (Choice(['"q"\n', "\\", "é😀"]), ['"q"\n', "\\", "é😀"], ["q", "é", '"q"']),
-    ],
+    ("constraint", "good", "bad"), cases("constraints/basic", "plain_texts_are_taken_as_they_are", globals())
 )
 def test_plain_texts_are_taken_as_they_are(constraint: Any, good: list[str], bad: list[str]) -> None:
     """No quotes, no escapes: the whole text must match."""
@@ -234,19 +171,7 @@ def test_python_types_are_closed_unless_asked() -> None:
     assert not accepts(JsonSchema(list[int]), '["1"]')
 
 
-TYPICAL = {
-    "type": "object",
-    "properties": {
-        "name": {"type": "string", "maxLength": 80},
-        "email": {"type": "string", "format": "email"},
-        "zip": {"type": "string", "pattern": "^[0-9]{5}$"},
-        "age": {"type": "integer", "minimum": 0, "maximum": 150},
-        "tags": {"type": "array", "items": {"enum": ["a", "b", "c"]}, "maxItems": 5},
-        "address": {"type": "object", "properties": {"street": {"type": "string"}, "no": {"type": "integer"}}},
-        "extra": {},
-    },
-    "required": ["name", "email", "zip", "age", "tags"],
-}
+TYPICAL = cases("constraints/basic", "TYPICAL")
 TEXT = (
     b'{"name": "Ada L\xc3\xb6wen", "email": "ada@example.org", "zip": "12345", "age": 36, "tags": ["a", "c"], '
     b'"address": {"street": "Main", "no": 3}, "extra": [1, {"x": null}], "more": "yes"}'

@@ -15,66 +15,22 @@ import numpy as np
 import pytest
 
 import structgen as sg
-from structgen.constraints.basic import Choice, JsonSchema, Regex
+from structgen.constraints.basic import JsonSchema, Regex
 from structgen.constraints.compositions import Repeat, Sequence, Text, Union
 from structgen.constraints.languages import Lark
 from structgen.errors import LimitExceeded, OptionError, TokenRejected, UnsatisfiableSchema, UnsupportedSchema
 from structgen.testing import scripted
 from tests.support.matching import accepts, byte_vocabulary, plain_verdict, rich_vocabulary, takes_exactly
+from tests.support.tables import cases
 from tests.support.walking import random_walk
 
-POINT = {
-    "type": "object",
-    "properties": {"x": {"type": "integer"}},
-    "required": ["x"],
-    "additionalProperties": False,
-}
-NAMED = {
-    "type": "object",
-    "properties": {"name": {"type": "string"}},
-    "required": ["name"],
-    "additionalProperties": False,
-}
+POINT = cases("constraints/compositions", "POINT")
+NAMED = cases("constraints/compositions", "NAMED")
 DISTINCT = {"type": "array", "uniqueItems": True, "items": {"type": "string"}}
 OPEN = {"type": "object", "additionalProperties": {"type": "integer"}}
 THINK = Text(until="</think>")
 
-CASES = [
-    (Sequence("ab", Regex("c*"), "c"), ["abc", "abccc"], ["ab", "abd", "abcd"]),
-    (Sequence(Regex("a*"), "a"), ["a", "aaa"], ["", "b", "aab"]),
-    (Sequence(Regex("a?"), Regex("a?"), Regex("b?")), ["", "a", "aa", "aab", "b"], ["aaa", "ba"]),
-    (Sequence(THINK, POINT), ['abc</think>{"x": 1}', '</think>{"x": 10}', '<</think>{"x": 1}', 'é</think>{"x": 1}'],
-     ['{"x": 1}', "a</think>", '</think></think>{"x": 1}', '</think>{"x": 1}!']),
-    (Sequence(Text(), POINT), ['abc{"x": 1}', '{"x": 1}{"x": 1}', '{{"x": 10}', '{"x": {"x": 1}'], ['{"x": 1', "a"]),
-    (Union(POINT, NAMED, Regex("[0-9]+")), ['{"x": 1}', '{"name": "}"}', "123"], ["", "a", '{"x": "s"}']),
-    (Union(POINT, '{"x": 1}!', Regex('\\{"x": 2\\}\\?')),
-     ['{"x": 1}', '{"x": 1}!', '{"x": 2}?', '{"x": 2}'], ['{"x": 3}!']),
-    (Union(Choice(["ab"]), Choice(["abc", "abd"])), ["ab", "abc"], ["abe", "a"]),
-    (Repeat(POINT, 1, 3, separator=", "),
-     ['{"x": 1}', '{"x": 1}, {"x": 2}'], ["", '{"x": 1}, ', ", ".join(['{"x": 1}'] * 4)]),
-    (Repeat(["a", "bc"], 2, 2), ["aa", "abc", "bcbc"], ["a", "aaa", "b"]),
-    (Repeat(Regex("a*"), 3, 3, separator=","), [",,", "a,,aa"], [",", ",,,"]),
-    (Repeat("", 2, 5), [""], ["a"]),
-    (Sequence({"type": "integer"}, Regex("[0-9]")), ["12", "123", "-12", "01"], ["1", "001", "-1", ""]),
-    (Sequence({"type": ["integer", "object"]}, Regex("[0-9]")), ["12", "{}1", '{"a": 2}5'], ["1", "{}"]),
-    (Sequence({"type": "integer"}, ",", {"type": "integer"}), ["1,2", "-10,0"], ["1", "1,", ",1", "1,2,3"]),
-    (Sequence(Text(until=">"), DISTINCT, "!"), ['a>["a", "b"]!', '"[1">[]!'], ['>["a", "a"]!', 'a>["a"]']),
-    (Repeat(DISTINCT, 1, 3, separator=";"), ['["a", "b"];["a"]'], ['["a", "a"]', '["a"];["a", "a"]']),
-    (Sequence("[", DISTINCT, ";", DISTINCT), ['[["a"];["a", "b"]'], ['[["a"];["b", "b"]']),
-    (Sequence("go ", OPEN), ['go {"a": 1, "b": 2}'], ['go {"a": 1, "a": 2}']),
-    (Union(Sequence("x", OPEN), "xy"), ['x{"a": 1}', "xy"], ['x{"a": 1, "a": 2}', "x"]),
-    (Sequence({"type": "integer", "multipleOf": 7}, ","), ["14,", "0,"], ["15,", "14"]),
-    (Text(until=Regex("a+b"), max_chars=6), ["xxab", "aab", "ééab"], ["xxxxaab", "abx"]),
-    (Text(until=["one", "two"], min_chars=5), ["an one", "a two"], ["one", "an onex"]),
-    (Sequence(Text(before="```", max_chars=8), "```"), ["abc```", "```", "12345678```"], ["123456789```", "```````"]),
-    (Text(max_chars=3), ["", "a€😀"], ["abcd"]),
-    (Sequence(Text(max_chars=12), ": ", Regex("[0-9]{1,3}")),
-     ["the: 1: 42", "a: 12345678: 9", "twelve chars: 123", ": 7"],
-     ["thirteen char: 1", "a: 1234", "the:: x", "the :1"]),
-    (Repeat(Regex("([^,é]{0,20},){2}[^,]{0,9};"), 1, 3), ["a,b,c;", ",,;ab,cd,é;", ",,;" * 3],
-     ["a,b;", f"{'a' * 21},b,c;", "é,,;", ",,;" * 4]),
-    (Text(), ["", "a\n\x00"], []),
-]  # fmt: skip
+CASES = cases("constraints/compositions", "CASES", globals())
 
 
 @pytest.mark.parametrize(("constraint", "good", "bad"), CASES, ids=lambda case: str(case)[:40])
@@ -238,15 +194,7 @@ def test_what_cannot_be_composed_is_refused_by_name():
         plain_verdict(nested.compile(byte_vocabulary()), b"[" * 300)
 
 
-BOUNDED = [
-    (Sequence(Text(max_chars=5), "x"), "(?s).{0,5}x"), (Sequence(Text(max_chars=4), "\n\nA"), "(?s).{0,4}\n\nA"),
-    (Repeat(Text(until="\n", max_chars=3), 1, 3), "([^\n]{0,2}\n){1,3}"),
-    (Union(Text(until="x", max_chars=4), Text(until="y", max_chars=3)), "[^x]{0,3}x|[^y]{0,2}y"),
-    (Sequence(Text(before="ab", max_chars=4), "abc"), "(?s)(?=.{0,7}$)((?!ab).)*abc"),
-    (Repeat(Text(before=";", max_chars=2), 1, 3, separator=";"), "[^;]{0,2}(;[^;]{0,2}){0,2}"),
-    (Sequence(Text(max_chars=3), Union("x", Text(until="yy", max_chars=4))), "(?s).{0,3}(x|(?!.?yy.)..?yy|yy)"),
-    (Sequence("a", Repeat(Text(max_chars=2), 2, 2, separator="b"), "x"), "(?s)a.{0,2}b.{0,2}x"),
-]  # fmt: skip
+BOUNDED = cases("constraints/compositions", "BOUNDED", globals())
 
 
 @pytest.mark.parametrize(("constraint", "pattern"), BOUNDED, ids=lambda given: repr(given)[:40])

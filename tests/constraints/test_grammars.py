@@ -13,22 +13,14 @@ from itertools import product
 import lark
 import pytest
 
-import structgen as sg
-from structgen.constraints.languages import EBNF, GBNF
+from structgen.constraints.languages import GBNF
 from structgen.errors import LimitExceeded, OptionError
 from tests.support.matching import byte_vocabulary, plain_verdict, takes_exactly
+from tests.support.tables import cases
 from tests.support.thinning import thinned
 from tests.support.walking import random_walk
 
-TERMINALS = {
-    "/a/": "[a]",
-    "/b/": "[b]",
-    "/ab/": '"ab"',
-    "/c/": '"c"',
-    "/a+/": "[a]+",
-    "/[ab]+/": "[ab]+",
-    "/b*a/": "[b]* [a]",
-}
+TERMINALS = cases("constraints/grammars", "TERMINALS")
 TEXTS = ["".join(letters) for length in range(5) for letters in product("abc", repeat=length)]
 BOUNDS = {"*": "*", "+": "+", "?": "?", "~2..3": "{2,3}", "~0..2": "{,2}"}
 
@@ -96,19 +88,7 @@ def test_random_grammars_have_the_texts_that_earleys_parser_takes(seed):
         assert found == wanted, (each, ours)
 
 
-@pytest.mark.parametrize(
-    ("rules", "text", "states"),
-    [
-        ('root ::= root "+" root | root "*" root | "-" root | "(" root ")" | [0-9]+', "1*(2+-3)" + "+4*5" * 200, 60),
-        ('root ::= root root | "a" | ""', "a" * 2000, 30),
-        ('root ::= ("a"*)*', "a" * 2000, 30),
-        ('root ::= "[" (root ("," root)*)? "]"', "[" * 400 + "]" * 400, 40),
-        ('root ::= "a" root "b" | ""', "a" * 400 + "b" * 400, 40),
-        ('root ::= item "," root | item\nitem ::= [a-z]+ | "(" root ")"', "ab," * 500 + "(a,(b))", 60),
-        ('ws ::= [ \\n]*\nroot ::= (list | [0-9]+) ws\nlist ::= "[" ws (root ws ("," ws root)*)? "]" ws',
-         "[ " * 300 + " 1 , [] " + " ] " * 300, 120),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("rules", "text", "states"), cases("constraints/grammars", "states_do_not_grow_with_the_text", globals()))  # fmt: skip
 def test_states_do_not_grow_with_the_text(rules, text, states):
     """Callers are interned, frames are shared: a long text or a deep one needs no more states than a short one."""
     grammar = GBNF(rules).compile(byte_vocabulary())
@@ -124,16 +104,7 @@ def test_ambiguity_without_end_is_an_error_and_no_hang():
         plain_verdict(grammar, b"a" * 300)
 
 
-CASES = [
-    (GBNF('root ::= "\\x41\\u00e9\\n" [^\\]\\-x]{2} .'), ["Aé\nab😀", "Aé\n\n\n\n"], ["Aé\n]-a", "Aé\nxaa", "Aé\na"]),
-    (GBNF("# first\nroot ::=\n  (a |\n   b)+ # and so on\na ::= \"x\"?\n  \"y\"\nb ::= [0-9]{2,}"),
-     ["xy", "y12", "123y"], ["", "1", "x"]),
-    (GBNF('root ::= "a"{0} "b"{2} c-d\nc-d ::= "c"{1,2}'), ["bbc", "bbcc"], ["bc", "abbc", "bbccc"]),
-    (EBNF("root ::= 'a' #x62 | [c-e#x41] /* none */ root | [a-z] - [x-z]"),
-     ["ab", "cab", "AAab", "w", "dw"], ["x", "Ax"]),
-    (EBNF('main ::= "\\"" [^"\\\\]* "\\""  // text\n', start="main"), ['"ab"', '""'], ['"', 'a']),
-    (sg.Sequence("x=", GBNF('root ::= [0-9]+ | "(" root ")"'), ";"), ["x=1;", "x=((12));"], ["x=;", "x=(1;"]),
-]  # fmt: skip
+CASES = cases("constraints/grammars", "CASES", globals())
 
 
 @pytest.mark.parametrize(("constraint", "good", "bad"), CASES, ids=lambda case: str(case)[:40])
@@ -141,27 +112,7 @@ def test_the_notations(constraint, good, bad):
     takes_exactly(constraint, good, bad)
 
 
-@pytest.mark.parametrize(
-    ("constraint", "message"),
-    [
-        (GBNF('root ::= "a" x'), "GBNF grammar, line 1: the rule 'x' is not defined"),
-        (GBNF('a ::= "a"'), "it has no rule 'root' with which a text begins; its rules: a"),
-        (GBNF('root ::= "a"\nroot ::= "b"'), "line 2: the rule root is defined a second time"),
-        (GBNF('root ::= ("a"\nb ::= "c"'), r"line 2: expected '\)' at the end of a group"),
-        (GBNF('root ::= "a'), "line 1: the text has no end"),
-        (GBNF('root ::= [a'), "the class of characters has no end"),
-        (GBNF('root ::= "x" root'), "no text matches the rule root"),
-        (GBNF('root ::= !<think> "a"'), "any token but one"),
-        (GBNF('root ::= [z-a]'), "the range 'z' to 'a' is empty"),
-        (GBNF('root ::= "a"{3,2}'), "expected m <= n"),
-        (GBNF('root ::= <think>'), "SpecialToken"),
-        (EBNF('root ::= "a" (= "b")'), "a look-ahead"),
-        (EBNF('root ::= TagDispatch(("a", b))'), "the macro TagDispatch"),
-        (EBNF("root ::= [a-z]+ - 'if'"), "a difference of other things than single characters"),
-        (GBNF("root ::= " + "(" * 300 + "a"), "groups inside each other"),
-    ],
-    ids=str,
-)  # fmt: skip
+@pytest.mark.parametrize(("constraint", "message"), cases("constraints/grammars", "what_is_refused_names_the_line", globals()), ids=str)  # fmt: skip
 def test_what_is_refused_names_the_line(constraint, message):
     with pytest.raises(OptionError, match=message):
         constraint.compile(byte_vocabulary())

@@ -21,10 +21,10 @@ from hypothesis.extra.lark import from_lark
 from structgen.automaton.table_format import Machine
 from structgen.constraints.compositions import Repeat, Sequence, Text, Union
 from structgen.constraints.languages import Lark
-from structgen.errors import LimitExceeded, OptionError, TokenRejected
+from structgen.errors import OptionError, TokenRejected
 from tests.support.lark_grammars import ARITHMETIC, ENDINGS, JSON, RIGHT, SQL, TEXTS
 from tests.support.matching import END, accepts, byte_vocabulary, plain_verdict, rich_vocabulary, takes_exactly
-from tests.support.patches import PATCH_GRAMMAR
+from tests.support.tables import cases
 from tests.support.walking import tokens_of
 
 each_grammar = pytest.mark.parametrize("name", TEXTS)
@@ -177,38 +177,7 @@ def test_grammars_in_compositions():
     assert not accepts(Sequence(Lark(ARITHMETIC), "1"), "1+1")
 
 
-REFUSED = [
-    ("start: A\nA: /a(?=b)/", OptionError, "look-around that depends on the text around its token"),
-    ("start: A\nA: /(?<=ab)c/", OptionError, "look-around that depends on the text around its token"),
-    ("start: A\nA: /a\\b/", OptionError, r"line 2: .* \^, \$ and \\b are not supported"),
-    ("start: A\nA: /(a)\\1/", OptionError, "line 2: .*a back-reference"),
-    ('start: A "b"\n%declare A', OptionError, "terminal A is declared, but has no pattern"),
-    ('start: _INDENT "b"\n%declare _INDENT', OptionError, "for indentation take a rule for each depth, `block::_`"),
-    ("start: a", OptionError, "line 1: the rule 'a' is not defined"),
-    ('root ::= "a" | "b"', OptionError, "sign ::= of GBNF"),
-    ("start: A\nA: /(/", OptionError, r"line 2: the pattern '/\(/'"),
-    ('start: A\nA: "z".."a"', OptionError, "line 2: a range is written with two characters in order"),
-    ("%import nowhere.X\nstart: X", OptionError, "line 1: the grammar imports 'nowhere' from a file"),
-    ("%import .nowhere.X\nstart: X", OptionError, "imports '.nowhere' from a file"),
-    ("%import common.NOTHING\nstart: NOTHING", OptionError, "line 1: the grammar common has no NOTHING"),
-    ("start: " + "(" * 500 + '"a"' + ")" * 500, OptionError, "groups inside (groups|each other)"),
-    ('start: "x" start', OptionError, "no text matches the rule start: .* needs the rule again"),
-    ('start: A "a"\nA: /a+/', OptionError, "no text matches the grammar: a token takes as much as it can"),
-    ('start: "x" (A B)+\nA: /[a-z]+/\nB: /[a-z]+/', OptionError, "no text matches the grammar"),
-    ('start: (s "c")+\ns: "(" s ")" | A "a"\nA: /a+/', OptionError, "no text matches the grammar"),
-    ('start: "a" X | "b" start X\nX: /[^\\s\\S]/', OptionError, "no text matches the rule start"),
-    ('value: "a"', OptionError, "has no rule 'start' with which a text begins"),
-    ('start: "\\xZZ"', OptionError, r"line 1: the text '.+xZZ' has an escape that is none"),
-    ("start: NAME", OptionError, "line 1: the terminal 'NAME' is not defined"),
-    ("start: " + 999 * "a", OptionError, r"^.{0,400}$"),
-    ('start: t{"a"}\nt{x}: x "b"\nu: t{"a", "b"}', OptionError, "t is given 2, as no template is"),
-    ('start: t{"a"}\nt{x}: x t{pair{x}} | x\npair{y}: y y', LimitExceeded, "templates make more than 20,000 rules"),
-    ('start: t{"a"}\nt{x}: x | t{two{x, x}}\ntwo{a, b}: a b', LimitExceeded, "templates make more than 20,000 rules"),
-    (f'start: A\nA: "{100_001 * "a"}"', LimitExceeded, "terminal A: written out it is longer than 100,000"),
-    ("start: A0\n" + "\n".join(f"A{i}: A{i + 1} | A{i + 1}" for i in range(25)) + '\nA25: "A0"', LimitExceeded,
-     "terminal A.*: written out it is longer than 100,000"),
-    (500_001 * " ", LimitExceeded, "a grammar of 500,001 characters"),
-]  # fmt: skip
+REFUSED = cases("constraints/lark", "REFUSED", globals())
 
 
 @pytest.mark.parametrize(("grammar", "error", "message"), REFUSED, ids=lambda value: str(value)[:40])
@@ -217,16 +186,7 @@ def test_what_cannot_be_decided_is_refused_by_name(grammar, error, message):
         plain_verdict(Lark(grammar).compile(byte_vocabulary()), b"x" * 99)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"start": 3}, "start=3: expected the name of a rule"), ({"start": ""}, "start='': expected"),
-        ({"start": ["start"]}, "start=.*: expected"), ({"import_paths": None}, "import_paths=None: expected"),
-        ({"import_paths": 3}, "import_paths=3: expected a list of folders"),
-        ({"import_paths": "grammars"}, "import_paths='grammars': expected"),
-        ({"import_paths": [3]}, r"import_paths=\[3\]: expected"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("options", "message"), cases("constraints/lark", "options_of_the_wrong"))  # fmt: skip
 def test_options_of_the_wrong_kind_are_refused_by_name(options, message):
     with pytest.raises(OptionError, match=message):
         Lark('start: "a"', **options)
@@ -344,24 +304,7 @@ def test_a_grammar_of_thousands_of_rules_at_one_place_is_read():
     assert plain_verdict(Lark(grammar).compile(byte_vocabulary()), b"r2999")
 
 
-READINGS = [
-    ('start: p\np: "a" p "a" | "b" p "b" | "a" | "b"', ["aba", "a", "babab"], ["ab", "abab"]),
-    ('start: A "x" | B "y"\nA: /[a-z]/\nB: /[a-z]/', ["ax", "qy"], ["a", "aq"]),
-    ('start: "if" NAME | NAME\nNAME: /[a-z]+/\n%ignore " "', ["if if", "if", "ifx", "if x"], ["x if"]),
-    ("start: A B? C*\nA: /x*/\nB: /y?/\nC: /z*/", ["", "x", "y", "zz", "xxyz"], ["yx", "yy"]),
-    ('start: e\ne: e "+" e | e "-" e | "1"', ["1", "1+1-1+1" + "-1" * 9], ["1+", "+1"]),
-    ('start: a\na.2: b | "x"\nb.3: a', ["x"], ["xx"]),
-    ('start: pair{"x"} ("," two{list{A}, "!"})?\npair{t}: t t\ntwo{a, b}: a b\nlist{t}: "[" t* "]"\nA.3: "a"',
-     ["xx", "xx,[aa]!"], ["x", "xx,[a]"]),
-    ('start: WORD number\n%import common (WORD, INT)\nnumber: INT\n%override INT: /[0-4]+/', ["ab12"], ["ab9"]),
-    ('start: INT\n%import common.INT\n%extend INT: "x"', ["12", "x"], ["y"]),
-    ("start: ESCAPED_STRING\n%import common.ESCAPED_STRING", [r'"a\"b"', '""'], ['"a"b"', '"a']),
-    ("start: name HEX_NUMBER\n%import python (name, HEX_NUMBER)", ["match0xa", "case0X1F"], ["é0x1F"]),
-    (PATCH_GRAMMAR, ["*** Begin Patch\n*** Add File: a b.py\n+x\n+\n*** End Patch\n",
-             "*** Begin Patch\n*** Update File: a\n*** Move to: b\n@@ def f\n-x\n+y\n \n*** End of File\n"
-             "*** Delete File: c\n*** End Patch"],
-     ["*** Begin Patch\n*** End Patch", "*** Begin Patch\n*** Add File: \n+x\n*** End Patch"]),
-]  # fmt: skip
+READINGS = cases("constraints/lark", "READINGS", globals())
 
 
 @pytest.mark.parametrize(("grammar", "good", "bad"), READINGS, ids=lambda value: str(value)[:40])
@@ -382,14 +325,7 @@ def test_the_spelling_of_a_terminal_changes_no_mask(spelling):
         plain.advance(byte)
 
 
-PYTHON_LINES = r"""
-    start: line (NEWLINE line)*
-    line: test ("=" test)?
-    test: "not" test | NAME | test "(" test ")"
-    NAME: /[a-z]+/
-    NEWLINE: /{spelling}/
-    %ignore / +/
-"""
+PYTHON_LINES = cases("constraints/lark", "PYTHON_LINES", globals())
 
 
 def test_counted_items_and_json_with_checks_stand_in_a_grammar():

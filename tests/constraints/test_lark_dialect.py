@@ -19,19 +19,9 @@ from structgen.errors import LimitExceeded, OptionError
 from structgen.parts.captures import captured
 from tests.constraints.test_grammars import random_grammar, verdicts, verdicts_of_lark
 from tests.support.matching import byte_vocabulary, plain_verdict, takes_exactly
+from tests.support.tables import cases
 
-SQL = r"""
-start: select ";"?
-select: "SELECT"i cols "FROM"i table ("WHERE"i cond)?
-cols: col ("," col)* | "*"
-col: NAME | NAME "." NAME
-table: NAME | NAME "." NAME
-cond: cond "AND"i cond | cond "OR"i cond | col OP value | "NOT"i cond | "(" cond ")"
-value: NAME | /[0-9]+/ | /'[^']*'/
-OP: "=" | "<" | ">" | "<="
-NAME: /[a-z_]+/
-%ignore /[ \n]+/
-"""
+SQL = cases("constraints/lark_dialect", "SQL", globals())
 
 
 @pytest.mark.parametrize("seed", [0, 20])
@@ -91,42 +81,9 @@ def test_a_parametric_rule_is_captured_and_has_a_limit():
         Lark('start: x::0\nx::_: "a" x::incr(_) | ""').plan()
 
 
-TOOLS = r"""
-    start: (a | b)* end
-    end: TEXT
-    TEXT: /(.|\n)*/
-    a_head[lazy]: TEXT "<f"
-    a: a_head "=a>" %json { "type": "object" } "</f>"
-    b_head[lazy]: TEXT "<f"
-    b: b_head "=b>" /[0-9]+/ "</f>"
-"""
+TOOLS = cases("constraints/lark_dialect", "TOOLS", globals())
 
-CASES = [
-    ('start: "a" ( | "b")*', ["a", "abb"], ["b", ""]),
-    ('start: ("a"*)*', ["", "aaa"], ["b"]),
-    ('start: e\ne: e "+" e | e "*" e | N | "(" e ")"\nN: /[0-9]+/\n%ignore " "', ["1 + 2*(3)+4", " 7 "], ["1+", "1 2"]),
-    (SQL, ["SELECT a, b.c FROM t WHERE a = 1 AND NOT (b < 'x')", "select * from t;"],
-     ["SELECT a FROM", "select a from t where a"]),
-    ('start: NAME "if"\nNAME: /[a-z]+/\n%ignore " "\n%llguidance {}', ["a if", "if if"], ["aif", "if"]),
-    ('start: "x" %json {"type": "integer"} ";"', ["x12;"], ["x;", "x1.5;"]),
-    ('start: A\nA: /[a-z]+/ & ~/.*foo.*/ & /.{2,5}/', ["ab", "fobar"], ["a", "xfoo", "abcdef"]),
-    ('start: NAME | "if" /".*?"/\nNAME: /(?!if\\b)[a-z]\\w*/', ["iff", 'if"b"'], ["if", 'if"b"c"']),
-    # A lazy token that is complete is the only reading, as in llguidance: what it ends must go on as a call.
-    (TOOLS, ["hi", "hi <f=b>12</f>x", '<f=a>{"a": 1}</f>', "<"], ["hi <f=c>", "hi <f"]),
-    ('%llguidance { "skip_repetition": "once" }\n%ignore /[ \t]{1,3}/\nstart: "A" "!"', ["A!", "A   !"], ["A    !"]),
-    ('start: a "!"\na[suffix=/[.:]/]: /^.*$/', ["hi.!", ":!"], ["hi!", "a.b.!"]),
-    ('start: A "!"\nA: "x" (~"y" & /[yz]/)+ | B{2}\nB: "b"', ["xz!", "xzz!", "bb!"], ["xzy!", "b!"]),
-    ('start: ab{3,5} // from three on\nab: "a" | "b" # either', ["aba", "aaaaa"], ["aa", "aaaaaa"]),
-    ('start: head "=" /[0-9]+/\nhead[lazy]: /(.|\\n)*/ "<f"', ["ab\n<f=12"], ["a=1", "<f<f=1"]),
-    ('start: text "<end>" "!"\ntext[stop="<end>"]: /.*/', ["foo<end>!", "<end>!"], ["foo<end><end>!"]),
-    ('start: text "!"\ntext[capture, suffix="ab"]: /a*b?/', ["aab!", "abab!"][:1], ["abab!", "aa!"]),
-    ('start: "A" %regex {"substring_words": "foo bar baz"} "B"', ["AfooB", "Abar bazB", "AB", "A bar bazB"], ["AfoB"]),
-    ('start: "<" %lark { start: "a" x\n x: /[0-9]+/ | "{" x "}"\n %ignore " " } ">"',
-     ["<a 12 >", "<a{1}>"], ["<1>", "<a1"]),
-    ('start: "a".."c" "\\x41\\u0042"i NUMBER\n%import common.NUMBER\n%llguidance {}',
-     ["bab1.5", "aAB2"], ["dAB1", "bAB"]),
-    ('start: [a] b?\n!a: "a" -> first\n?b.2: "b"+\n%llguidance {}', ["", "a", "abb"], ["aa", "ba"]),
-]  # fmt: skip
+CASES = cases("constraints/lark_dialect", "CASES", globals())
 
 
 @pytest.mark.parametrize(("grammar", "good", "bad"), CASES, ids=lambda case: str(case)[:40])
@@ -134,42 +91,7 @@ def test_the_dialect(grammar, good, bad):
     takes_exactly(Lark(grammar), good, bad)
 
 
-@pytest.mark.parametrize(
-    ("grammar", "message"),
-    [
-        ("%llguidance {}\nstart: x", "line 2: the rule 'x' is not defined"),
-        ("%llguidance {}\nstart: X\nX: /a(?=b)/", "look-around that depends on the text around its token"),
-        ("%llguidance {}\nstart: /[a-z&&[^b]]/", "line 2: .*&& and .*in a class are not supported"),
-        ("%llguidance {}\nstart: /[[:alpha:]]/", "line 2: .*&& and .*in a class are not supported"),
-        ("%llguidance {}\nstart: /a\\b/", r"line 2: .*\^, \$ and \\b are not supported"),
-        ('%llguidance {"allow_invalid_utf8": true}\nstart: "a"', "line 1: 'allow_invalid_utf8': True of %llguidance"),
-        ("%llguidance {}\nstart: /[a-c]+.*?b/", "line 2: .*lazy and greedy repetitions in one token"),
-        ("%llguidance {}\nstart: X\nX: /.*?/ & /a+/", "lazy repetition in a terminal with &"),
-        ("%llguidance {}\nstart: a\na[stop_capture=x]: /.*/", "line 3: the option stop_capture= of a rule"),
-        ("%llguidance {}\nstart: a::0x1", "line 2: the rule 'a' is not defined"),
-        ("start: a::0x1\na: \"b\"", "the rule a has no number, as a::_"),
-        ("start: a\na::_: \"b\"", "the rule a needs a number, as a::0"),
-        ("start: a::_\na::_: \"b\"", "a rule without a number of its own calls"),
-        ("start: a::0\na::_: \"b\" %if odd(_)", r"line 2: expected one of true, bit_clear, .*, found 'odd\(_\)'"),
-        ("start: a::0\na::_: \"b\" a::incr(3)", r"line 2: expected bits, as \[0:3\]"),
-        ("start: a::0\na::_: \"b\" a::set_bit([0:2])", "line 2: expected a number"),
-        ("start: a::0\na::_: \"b\" a::incr(_ ", r"line 2: expected \)"),
-        ("start: a::0\na::_[lazy]: \"b\"", "line 2: a::_ is a rule, with no option but capture"),
-        ("start: a::0\na::_: \"b\" a::set_bit(0) %if bit_set(0)", "no text matches the rule start"),
-        ("%llguidance {}\nstart: @other", "a grammar of another name"),
-        ("start: <[*]>", "any token at all, and any token but some, are not supported"),
-        ("start: <[^1]>", "any token at all, and any token but some, are not supported"),
-        ("start: %json {", "line 1: %json: expected JSON"),
-        ("start: A\nA: %json {}", "cannot be used in a terminal"),
-        ("%llguidance {}\nstart: A\nA: \"x\" A", "the terminal A is defined by itself"),
-        ("%llguidance {}\n%declare X\nstart: X", "line 3: terminal X is declared, but has no pattern"),
-        ("%llguidance {}\nstart: \"a\"{3,2}", "expected m <= n"),
-        ("%llguidance {}\nbegin: \"a\"", "no rule 'start' with which a text begins, .*; its rules: begin"),
-        ("start: a\na: \"x\" a", "no text matches the rule start"),
-        ("start: \"a", "line 1: expected a text, a pattern, a group or a name"),
-    ],
-    ids=str,
-)  # fmt: skip
+@pytest.mark.parametrize(("grammar", "message"), cases("constraints/lark_dialect", "what_is_refused_names_the_line", globals()), ids=str)  # fmt: skip
 def test_what_is_refused_names_the_line(grammar, message):
     with pytest.raises(OptionError, match=message):
         Lark(grammar).compile(byte_vocabulary())
@@ -205,27 +127,7 @@ def test_indentation_by_parametric_rules_is_pythons_own():
         assert plain_verdict(grammar, text.encode()) == valid, text
 
 
-@pytest.mark.parametrize(
-    ("text", "kind", "why"),
-    [
-        (
-            'start: "a" start | "b"',
-            sg.Lark,
-            "Earley's parser: all readings count; none of its rules or terminals is ambiguous by itself",
-        ),
-        ('root ::= [a-z]+ "." [0-9]*', sg.GBNF, "a regular language"),
-        (
-            'root ::= "(" root ")" | [0-9]+',
-            sg.GBNF,
-            "Earley's parser: all readings count; none of its rules or terminals is ambiguous by itself",
-        ),
-        (
-            "root ::= root '+' root | [0-9]+",
-            sg.EBNF,
-            "Earley's parser: all readings count; ambiguous: root begins and ends with itself",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("text", "kind", "why"), cases("constraints/lark_dialect", "the_notation_is_known", globals()))
 def test_the_notation_is_known_by_its_signs_and_explained(text, kind, why):
     constraint = grammar_of(text)
     assert type(constraint) is kind

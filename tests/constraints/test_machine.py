@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import pytest
 
-from structgen.constraints.compositions import Repeat, Sequence, Text
 from structgen.constraints.languages import Machine
 from structgen.errors import OptionError
 from structgen.testing import check_machine
 from tests.support.matching import byte_vocabulary, plain_verdict, takes_exactly
+from tests.support.tables import cases
 
 
 class Balanced:
@@ -41,14 +41,7 @@ class Threes:
         return state == (0, True)
 
 
-CASES = [
-    (Machine(Balanced()), ["", "()", "([])[]"], ["(", "(]", ")", "((((((((()))))))))"]),
-    (Machine(Threes()), ["0", "12", "111"], ["", "1", "112", "a"]),
-    (Sequence("n=", Machine(Threes()), Machine(Balanced())), ["n=12()", "n=3"], ["n=()", "n=2"]),
-    (Sequence(Machine(Threes()), "1"), ["31", "1111", "01"], ["1", "11"]),
-    (Sequence(Text(), Machine(Threes())), ["a3", "12"], ["a", "a4a"]),
-    (Repeat(Machine(Balanced()), 2, 3, separator=";"), ["();", ";;", "[];()"], ["()", ";;;"]),
-]
+CASES = cases("constraints/machine", "CASES", globals())
 
 
 @pytest.mark.parametrize(("constraint", "good", "bad"), CASES, ids=lambda case: str(case)[:40])

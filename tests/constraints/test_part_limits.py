@@ -16,6 +16,7 @@ from structgen.errors import OptionError
 from structgen.integrations.followed_rows import matcher_of
 from structgen.masks import Matcher
 from structgen.testing import byte_vocabulary, scripted
+from tests.support.tables import cases
 
 WORDS = [b"ab", b"abc", b" the", b"the", b"\nx", b".\n", b'"}', b"12", b"A: ", "é".encode(), "é!".encode()]
 VOCABULARY = sg.Vocabulary.from_tokens([bytes([byte]) for byte in range(256)] + WORDS + [None], [256 + len(WORDS)])
@@ -31,31 +32,7 @@ def after(constraint: Any, tokens: list[bytes]) -> set[bytes]:
     return {VOCABULARY.token(i) for i in matcher.allowed_tokens()}
 
 
-@pytest.mark.parametrize(
-    ("constraint", "tokens", "allowed"),
-    [
-        (sg.Sequence("A", LINE, "B"), [b"A", b"ab", b"the"], {b"\n"}),
-        (sg.Sequence(LINE, "x"), [b"A", b"12"], {b"\n", b"\nx"}),
-        (sg.Sequence("A", FREE, "Bz"), [b"A", b"ab", b"the", b"ab"], {b"B"}),
-        (FREE, [b"ab", b"the", b"ab"], {b""}),
-        # The token that ends one text and begins the next belongs to the first.
-        (sg.Repeat(sg.Text(until="\n", max_tokens=2), 2, 2), [b"A", b"\nx", b"ab"], {b"\n"}),
-        (sg.Repeat(sg.Text(until="\n", max_tokens=2), 2, 2), [b"A", b"\n", b"ab"], {b"\n"}),
-        # A character that is begun is completed.
-        (sg.Sequence(sg.Text(max_tokens=2), "!"), [b"ab", b"\xf0", b"\x9f", b"\x98", b"\x80"], {b"!"}),
-        (sg.Sequence(sg.Text(max_tokens=1), "!"), [b"\xc3", b"\xa9"], {b"!"}),
-        # Inside a rule that is called, beside another alternative, with characters that are counted.
-        (sg.Union(sg.Sequence("(", sg.Text(before=")", max_tokens=2, max_chars=4), ")]"), "(abca)!"),
-         [b"(", b"ab", b"c"], {b")", b"a"}),
-        (sg.Sequence(sg.Text(until=["</a>", "</b>"], max_tokens=6), "!"), [b"A", b"ab"], {b"<"}),
-        (sg.Sequence(sg.Text(before="x", max_tokens=2), sg.Text(before="x", max_tokens=1), "x"), [b"ab", b"a", b"b"],
-         {b"x"}),
-        (sg.Lark('start: a "b"\na[max_tokens=2]: /[ab]+/'), [b"a", b"ab"], {b"b"}),
-        (sg.Lark('start: ("(" a ")")+\n%ignore / +/\na[max_tokens=3, lazy]: /[0-9 ]*;/'), [b"(", b"12", b"1"], {b";"}),
-        (sg.StructuralTag({"type": "sequence", "elements": [{"type": "any_text", "max_tokens": 1, "excludes": ["B"]},
-                                                            {"type": "const_string", "value": "B"}]}), [b"ab"], {b"B"}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("constraint", "tokens", "allowed"), cases("constraints/part_limits", "only_the_shortest_end", globals()))  # fmt: skip
 def test_only_the_shortest_end_follows_when_it_needs_what_is_left(
     constraint: Any, tokens: list[bytes], allowed: set[bytes]
 ) -> None:

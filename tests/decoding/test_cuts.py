@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 import structgen as sg
 from structgen.testing import scripted
+from tests.support.tables import cases
 
 
 class City(BaseModel):
@@ -55,15 +56,7 @@ each_form = pytest.mark.parametrize("form", FORMS)
 @each_form
 @pytest.mark.parametrize(
     ("texts", "schema", "limits", "told"),
-    [
-        (LONG, City, BUDGET, "the value is cut short at /name, /rivers by max_new_tokens=40"),
-        (LONG, City, sg.Limits(max_characters=6), "the value is cut short at /name, "),
-        ("[1111111111, 2]", list[int], sg.Limits(max_digits=5), "the value is cut short at /0 by max_digits=5"),
-        ("[" + "1, " * 30, list[int], sg.Limits(max_repeated=9), "is cut short by max_repeated=9"),
-        ("a" * 50, sg.Regex("a{3,90}"), sg.Limits(9), "the value is cut short by max_new_tokens=9"),
-        ([SHORT, LONG], City, BUDGET, "1 of 2 values are cut short: prompt[1] at /name, /rivers by max_new_tokens=40"),
-        ([LONG] * 9, City, BUDGET, "prompt[4] at /name, /rivers by max_new_tokens=40; and 4 more"),
-    ],
+    cases("decoding/cuts", "one_warning_names_the", globals()),
     ids=["budget", "characters", "digits", "items", "text", "one row", "rows"],
 )
 def test_one_warning_names_the_places_and_the_limits(form, texts, schema, limits, told):

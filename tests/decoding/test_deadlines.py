@@ -8,7 +8,7 @@ from contextlib import suppress
 from itertools import count
 
 import pytest
-from deadlines import Endless, Stubborn
+from pydantic import BaseModel, field_validator
 
 import structgen as sg
 from structgen.testing import scripted
@@ -19,6 +19,29 @@ CITY = {
     "properties": {"name": {"type": "string"}, "tags": {"type": "array"}},
 }  # fmt: skip
 STEP = 0.004
+
+
+class Stubborn(BaseModel):
+    """Its name is refused."""
+
+    name: str
+
+    @field_validator("name")
+    @classmethod
+    def refused(cls, name: str) -> str:
+        raise ValueError("no such name")
+
+
+class Endless:
+    """A machine that accepts no text."""
+
+    start = 0
+
+    def step(self, state: int, byte: int) -> int:
+        return state + 1
+
+    def accepts(self, state: int) -> bool:
+        return False
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -16,6 +16,7 @@ from structgen.errors import OptionError
 from structgen.models.model import Model
 from structgen.vocabulary import Vocabulary
 from tests.support.small_tokenizers import random_model
+from tests.support.tables import cases
 
 WORDS = [
     "The capital of France is Paris, the capital of Spain is Madrid",
@@ -23,17 +24,7 @@ WORDS = [
     "Parisian coffee, 12 coffees, 1234 teas",
 ]
 CITIES = sg.Regex("(Paris|Madrid|Lisbon)( and (Paris|Madrid))?")
-SCHEMAS: list[Any] = [
-    sg.Regex("[A-Za-z0-9 ,]{3,20}"),
-    CITIES,
-    sg.Choice(["Paris", "Madrid", "34 teas"]),
-    {
-        "type": "object",
-        "properties": {"city": {"type": "string", "maxLength": 9}},
-        "required": ["city"],
-        "additionalProperties": False,
-    },
-]
+SCHEMAS: list[Any] = cases("decoding/healing", "SCHEMAS", globals())
 
 
 model_of = cache(lambda: random_model(WORDS * 20))

@@ -32,6 +32,7 @@ from structgen.models.forward import forward_for
 from structgen.options import Limits, Sampling
 from structgen.testing import ScriptedModel, byte_vocabulary
 from tests.support.simulated_device import simulated
+from tests.support.tables import cases
 from tests.support.thinning import as_slow, thinned
 
 SMALL = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
@@ -222,17 +223,7 @@ def test_a_logit_of_minus_infinity_is_a_token_that_is_never_said(name):
 SAMPLED = Sampling(temperature=1.0, seed=1)
 
 
-@pytest.mark.parametrize(
-    ("value", "sampling", "device"),
-    [
-        *(pytest.param(value, how, "host") for value in (torch.nan, torch.inf) for how in (GREEDY, SAMPLED)),
-        pytest.param(torch.nan, GREEDY, "device"),
-        *(
-            as_slow((value, how, "device"))
-            for value, how in [(torch.nan, SAMPLED), (torch.inf, GREEDY), (torch.inf, SAMPLED)]
-        ),
-    ],
-)
+@pytest.mark.parametrize(("value", "sampling", "device"), cases("decoding/loop", "a_logit_that_is", globals()))
 def test_a_logit_that_is_no_number_is_the_error_of_the_rows_that_may_say_its_token(value, sampling, device):
     """The others say what they say without it."""
     patterns = ["[a-f]{8}", "[a-f]{3}[x-z]{5}", "[a-f]{5}", None]

@@ -7,25 +7,18 @@ import enum
 import json
 import random
 from collections.abc import Iterator, Mapping
-from datetime import date, datetime, time, timedelta
+from datetime import date
 from decimal import Decimal
-from ipaddress import IPv4Address
 from itertools import pairwise
-from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, TypeVar, Union
-from uuid import UUID
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import (
-    AfterValidator,
-    AnyUrl,
     BaseModel,
     Field,
     RootModel,
-    SecretStr,
-    StringConstraints,
     ValidationInfo,
     create_model,
     field_validator,
@@ -37,6 +30,7 @@ from structgen.testing import ByteTokenizer, ScriptedModel, scripted
 from structgen.vocabulary import Vocabulary
 from tests.support.python_object_values import CONTAINERS, MODELS
 from tests.support.python_values import SCALARS, STRINGS
+from tests.support.tables import cases
 from tests.support.thinning import thinned
 
 T = TypeVar("T")
@@ -113,37 +107,8 @@ class Word(enum.Enum):
     GO, GONE = "go", "gone"
 
 
-FREE: dict[str, Any] = {
-    "str": str,
-    "length": Annotated[str, Field(min_length=2, max_length=40)],
-    "or null": str | None,
-    "or a number": int | str,
-    "or a list": list[str] | str,
-    "any": Any,
-}
-CLOSED: dict[str, tuple[Any, str]] = {
-    "datetime": (datetime, '"1970-01-01T00:00:02.5Z"'),
-    "date": (date, '"2024-06-01"'),
-    "time": (time, '"10:20:30"'),
-    "timedelta": (timedelta, '"P1DT2H"'),
-    "Decimal": (Decimal, '"19.99"'),
-    "float": (float, "19.99"),
-    "address": (IPv4Address, '"192.168.10.123"'),
-    "UUID": (UUID, '"12345678-1234-4678-9234-567812345678"'),
-    "Literal": (Literal["in", "in_progress"], '"in_progress"'),
-    "Enum": (Word, '"gone"'),
-    "pattern": (Annotated[str, Field(pattern="^[a-z ]+$")], '"any words"'),
-    "any text by a pattern": (Annotated[str, Field(pattern="^.*$")], '"any words"'),
-    "path": (Path, '"a/b/c"'),
-    "URL": (AnyUrl, '"http://a.bc/de"'),
-    "bytes": (bytes, '"abc"'),
-    "secret": (SecretStr, '"abc"'),
-    "stripped": (Annotated[str, StringConstraints(strip_whitespace=True)], '"abc"'),
-    "changed": (Annotated[str, AfterValidator(str.upper)], '"abc"'),
-    "date or text": (date | str, '"2024-06-01"'),
-    "enum or text": (Word | str, '"gone"'),
-    "items": (Annotated[list[int], AfterValidator(sum)], "[1, 2, 3]"),
-}
+FREE: dict[str, Any] = cases("decoding/partial", "FREE", globals())
+CLOSED: dict[str, tuple[Any, str]] = cases("decoding/partial", "CLOSED", globals())
 
 
 @pytest.mark.parametrize("tp", FREE.values(), ids=FREE)
@@ -190,15 +155,7 @@ def distinct(values: list[Any]) -> list[Any]:
 
 def test_strings_of_a_json_schema_follow_the_same_rule() -> None:
     """There are no types: the automaton tells which strings are free."""
-    kinds = {
-        "enum": {"enum": ["in", "in_progress"]},
-        "const": {"const": "in_progress"},
-        "date": {"type": "string", "format": "date-time"},
-        "pattern": {"type": "string", "pattern": "^in"},
-        "either": {"anyOf": [{"const": "in_progress"}, {"type": "string", "pattern": "^a"}]},
-        "free": {"type": "string", "maxLength": 30},
-        "name": {"type": "object", "additionalProperties": {"enum": [1, 10]}},
-    }
+    kinds = cases("decoding/partial", "strings_of_a_json")
     schema = {"type": "object", "properties": kinds, "required": [*kinds], "additionalProperties": False}
     text = dict.fromkeys(kinds, "in_progress") | {"date": "1970-01-01T00:00:02.5Z", "name": {"in_progress": 10}}
     for seed in range(4):
@@ -267,22 +224,7 @@ class Priced(BaseModel):
         return self
 
 
-UNIONS: list[tuple[Any, str]] = [
-    (Cat | Dog, '{"name": "Rex", "bark": "1.50"}'),
-    (Cat | Dog, '{"name": "Rex", "lives": 3}'),
-    (Cat | Dog, '{"name": "Rex", "lives": "3"}'),
-    (Dog | Cat, '{"name": "Rex"}'),
-    (list[Cat] | list[Dog], '[{"name": "a"}, {"name": "b", "bark": "2"}]'),
-    (list[date] | list[str], '["2024-06-01", "2024-06-02"]'),
-    (list[date] | list[str], '["2024-06-01", "soon"]'),
-    (dict[str, date] | dict[str, str], '{"a": "2024-06-01", "b": "b"}'),
-    (Pair[Cat | Dog], '{"one": {"name": "a", "lives": 1}, "other": {"name": "b", "bark": "1"}}'),
-    (Pair[int] | Pair[str], '{"one": "12", "other": "13"}'),
-    (Names | Cat, '[{"name": "a", "lives": 2}, {"name": "b", "bark": "0.50"}]'),
-    (Priced, '{"price": 3, "tax": 2, "pet": {"name": "a", "lives": 2}}'),
-    (dict[int, Cat], '{"1": {"name": "a"}, "22": {"name": "b", "lives": 1}}'),
-    (tuple[date, Cat | None], '["2024-06-01", {"name": "a"}]'),
-]
+UNIONS: list[tuple[Any, str]] = cases("decoding/partial", "UNIONS", globals())
 
 
 @pytest.mark.parametrize(("tp", "text"), UNIONS, ids=[str(number) for number in range(len(UNIONS))])

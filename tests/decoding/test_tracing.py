@@ -18,18 +18,9 @@ from structgen.demo import load_demo
 from structgen.errors import quoted
 from structgen.testing import scripted
 from structgen.trace.records import Undone
+from tests.support.tables import cases
 
-BOOK = {
-    "type": "object",
-    "properties": {
-        "title": {"type": "string", "minLength": 1},
-        "author": {"type": "string", "minLength": 1},
-        "year": {"type": "integer", "minimum": 1450, "maximum": 2100},
-        "paper": {"type": "boolean"},
-    },
-    "required": ["title", "author", "year", "paper"],
-    "additionalProperties": False,
-}
+BOOK = cases("decoding/tracing", "BOOK")
 PROMPT = """Extract the book: title, author, year, paper (true or false).
 Text: The Silent Harbour by Elena Novak was published in 1987.
 JSON: """
@@ -213,34 +204,10 @@ def test_without_details_nothing_is_measured_for_a_trace(demo: dict[str, Any], m
     assert traced.seconds(0) is not None
 
 
-ORDER = {
-    "type": "object",
-    "properties": {
-        "qty": {"type": "integer", "maximum": 500},
-        "unit": {"enum": ["kg", "g"]},
-        "note": {"type": "string"},
-    },
-    "required": ["qty", "unit"],
-    "additionalProperties": False,
-}
+ORDER = cases("decoding/tracing", "ORDER")
 
 
-@pytest.mark.parametrize(
-    ("script", "schema", "options", "wanted"),
-    [
-        ('{"qty": 5000, "unit": "kg"}', ORDER, {}, [("0", "/qty", "maximum", 500)]),
-        ('{"qty": 5, "unit": "pound"}', ORDER, {}, [("p", "/unit", "enum", ["kg", "g"])]),
-        ('{"qty": 5, "unit": "kg", "price": 3}', ORDER, {"fast_forward": False},
-         [("p", "", "additionalProperties", False)]),
-        ('{"unit": "kg", "qty": 5}', ORDER, {"fast_forward": False}, [("u", "", "order", "schema")]),
-        ("Sure! [1]", {"type": "array"}, {}, [("S", "", "", None)]),
-        ('["a bad word"]', {"type": "array"}, {"banned": ["bad"], "limits": sg.Limits(40, rollbacks=0)},
-         [("b", "/0", "", None)]),
-        ('"' + "x" * 90, {"type": "string"}, {"limits": sg.Limits(60)}, [("x", "", "max_new_tokens", 60)]),
-        ("maybe", sg.Choice(["yes", "no"]), {}, [("m", "", "", None)]),
-        ('{"qty": 5, "unit": "kg"}', ORDER, {}, []),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("script", "schema", "options", "wanted"), cases("decoding/tracing", "what_the_model_could", globals()))  # fmt: skip
 def test_what_the_model_could_not_say_is_told_with_the_keyword_that_refused_it(script, schema, options, wanted):
     run = sg.generate(scripted(script), "x", schema, details=True, **options)
     told = [(loss.wanted, loss.why.pointer, loss.why.keyword, loss.why.argument) for loss in run.losses]

@@ -15,6 +15,7 @@ from structgen.demo import load_demo
 from structgen.demo.show import complaint_about, first_value, show, write_freely
 from structgen.demo.tasks import TASKS, Person
 from structgen.models.known import PACKAGED, Packaged
+from tests.support.tables import cases
 
 FOLDER = Path(structgen.__file__).parent / "demo" / "model"
 MAX_BYTES = 8_000_000
@@ -81,16 +82,7 @@ class Pair(BaseModel):
     b: str
 
 
-@pytest.mark.parametrize(
-    ("text", "complaint"),
-    [
-        ('{"a": 1, "b": "x"}', ""),
-        ('{"a": 1, "b": "x"', "not JSON"),
-        ('{"a": "1", "b": "x"}', "not a Pair: a:"),
-        ('{"b": "x"}', "not a Pair: a:"),
-        ("[]", "not a Pair: the object:"),
-    ],
-)
+@pytest.mark.parametrize(("text", "complaint"), cases("demo/model", "the_verdict_on_a"))
 def test_the_verdict_on_a_text_says_what_is_wrong(text: str, complaint: str) -> None:
     """Malformed and mistyped texts are told apart, and a good one has no complaint."""
     found = complaint_about(text, Pair)

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from structgen.demo import load_demo
+from tests.support.tables import cases
 from training.corpus import Example, expand
 from training.evaluate import Case, Score, heldout_cases, leaves
 from training.optimizer import orthogonalize
@@ -22,13 +23,7 @@ def test_leaves_name_every_scalar_and_the_length_of_every_list() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "valid", "right", "exact"),
-    [
-        ('{"name": "Ada", "age": 36, "city": "Rome"}', 1, 3, 1),
-        ('{"name": "Ada", "age": 35, "city": "Rome"}', 1, 2, 0),
-        ('{"name": "Ada", "age": "36", "city": "Rome"}', 0, 0, 0),
-        ('{"name": "Ada", "age": 36, "city": "Rome"', 0, 0, 0),
-    ],
+    ("text", "valid", "right", "exact"), cases("demo/training", "only_valid_answers_have_right_fields")
 )
 def test_only_valid_answers_have_right_fields(text: str, valid: int, right: int, exact: int) -> None:
     """A wrong value costs its field; a wrong type or a missing brace costs the whole object."""

@@ -17,6 +17,7 @@ from structgen.endings.closing import UNKNOWN, Closing, Speller, closing_tokens
 from structgen.masks import Matcher
 from structgen.vocabulary import Vocabulary
 from tests.support.matching import END, byte_vocabulary, rich_vocabulary, vocabulary_of
+from tests.support.tables import cases
 from tests.support.walking import assert_valid, random_schema, tokens_of
 
 UNIQUE = {"type": "array", "uniqueItems": True}
@@ -36,16 +37,7 @@ def closed(schema: Any, text: bytes = b"", vocabulary: Vocabulary | None = None)
 
 
 @pytest.mark.parametrize(
-    ("schema", "text", "whole"),
-    [
-        ({"type": "object", "required": ["a"], "properties": {"a": {"type": "string"}}}, b'{"a": "x', b'{"a": "x"}'),
-        (UNIQUE, b"[1, 2, 1", b"[1, 2, 10]"),
-        ({**UNIQUE, "minItems": 3}, b"[0, ", b"[0, 1, 2]"),
-        ({**UNIQUE, "minItems": 3, "items": {"type": "string"}}, b'["', b'["", "a", "0"]'),
-        ({**UNIQUE, "items": {"enum": ["a", "b", "cc"]}}, b'["a", "b", ', b'["a", "b", "cc"]'),
-        ({"type": "object", "additionalProperties": {}, "minProperties": 2}, b'{"": ', b'{"": 0, "a": 0}'),
-        ({"type": "string", "pattern": "^(?=.*b)[ab]{4}$"}, b'"a', b'"aaab"'),
-    ],
+    ("schema", "text", "whole"), cases("endings/closing", "a_text_is_closed_as_its_checks_ask", globals())
 )
 def test_a_text_is_closed_as_its_checks_ask(schema: Any, text: bytes, whole: bytes) -> None:
     found = closed(schema, text)

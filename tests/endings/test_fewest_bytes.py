@@ -24,6 +24,7 @@ from structgen.options import Whitespace
 from structgen.values.name_frames import NameWriter
 from tests.support.matching import byte_vocabulary
 from tests.support.speed import at_usual_speed
+from tests.support.tables import cases
 from tests.support.thinning import diagonal
 from tests.support.walking import random_schema, tokens_of
 
@@ -60,27 +61,7 @@ def told(exit_: Exit) -> tuple[Any, ...]:
 
 
 NESTED = {"type": "object", "properties": {"n": {"$ref": "#"}, "v": {"type": "null"}}, "required": ["n"]}
-SCHEMAS: dict[str, Any] = {
-    "any": True,
-    "words": {"enum": ["abc", "ab", 12345, None, [1, 2]]},
-    "digits": {"type": "integer", "minimum": 1000},
-    "negative": {"type": "number", "maximum": -0.25, "minimum": -0.5},
-    "string of two to three": {"type": "string", "minLength": 2, "maxLength": 3},
-    "pattern": {"type": "string", "pattern": "^[a-f]{2}-\\d$"},
-    "pattern of escapes only": {"type": "string", "pattern": "^[\\u0000-\\u0003]$"},
-    "required": {"type": "object", "properties": {"a": {}, "b": {"const": 1}}, "required": ["b"]},
-    "any name": {"type": "object", "minProperties": 1, "properties": {"long": {"const": 1}}},
-    "array of two": {"type": "array", "items": {"type": "boolean"}, "minItems": 2},
-    "union": {"anyOf": [{"type": "object", "required": ["abc"]}, {"type": "array", "minItems": 2}, {"const": "xyz"}]},
-    "lockstep": {
-        "type": "object",
-        "properties": {"k": {"enum": ["a", "bb"]}},
-        "required": ["k"],
-        "oneOf": [{"properties": {"k": {"const": "bb"}}}, {"required": ["z"]}],
-    },
-    "recursive": {"anyOf": [{"type": "array", "items": {"$ref": "#"}, "minItems": 1}, {"type": "boolean"}]},
-    "contains": {"type": "array", "contains": {"const": 7}, "maxItems": 2},
-}
+SCHEMAS: dict[str, Any] = cases("endings/fewest_bytes", "SCHEMAS")
 LAYOUTS = [Whitespace.SPACED, Whitespace.COMPACT, Whitespace("flexible", bound=2), Whitespace.INDENTED(1)]
 
 
@@ -208,13 +189,7 @@ def test_escapes_that_were_begun_are_ended_without_trying_all(begun: bytes, monk
     assert len(json.loads(begun + text)) == 61
 
 
-NAMED: list[Any] = [
-    {"type": "object", "patternProperties": {"^[a-f]{2}$": {"type": "integer"}, "x$": {"type": "null"}}},
-    {"type": "object", "patternProperties": {"^(é|ab+)$": {"const": 1}}, "additionalProperties": False},
-    {"type": "array", "minItems": 2, "items": {"type": "string", "format": "date-time"}},
-    {"type": "array", "minItems": 1, "items": {"type": "string", "pattern": "^(\\n|é|aaaa)(b|\\t)+$"}},
-    {"type": "object", "required": ["a", "b"], "properties": {"a": {"type": "string", "format": "uuid"}}},
-]
+NAMED: list[Any] = cases("endings/fewest_bytes", "NAMED")
 
 
 @pytest.mark.parametrize("schema", NAMED)
@@ -236,14 +211,7 @@ def test_short_cuts_find_ways_as_short_as_a_search_without_them(schema: Any) -> 
                 break
 
 
-BOUNDED: list[Any] = [
-    {"type": "string", "maxLength": 12},
-    {"type": "string", "minLength": 3, "maxLength": 4},
-    {"type": "string", "minLength": 2, "maxLength": 9, "pattern": "^[a-c\\\\]"},
-    {"type": "string", "pattern": "^([a-b]{2,9}c?){1,3}$"},
-    {"type": "array", "items": {"type": "string", "maxLength": 4}, "minItems": 2, "maxItems": 5},
-    {"type": "object", "propertyNames": {"maxLength": 3}, "additionalProperties": {"maxLength": 2}, "minProperties": 2},
-]
+BOUNDED: list[Any] = cases("endings/fewest_bytes", "BOUNDED")
 
 
 @pytest.mark.parametrize("schema", BOUNDED, ids=str)

@@ -12,25 +12,13 @@ from jsonschema import Draft202012Validator
 import structgen as sg
 from structgen.endings import overlaps
 from structgen.testing import scripted
+from tests.support.tables import cases
 
 A, B = {"a": {"type": "string"}}, {"b": {"type": "integer"}}
 OBJECT = {"type": "object", "additionalProperties": False}
 
 
-@pytest.mark.parametrize(
-    ("schema", "pairs"),
-    [
-        ({"oneOf": [{**OBJECT, "properties": A}, {**OBJECT, "properties": A | B}]}, {"": ("{}", True)}),
-        ({"type": "object", "properties": A | B, "oneOf": [{"required": ["a"]}, {"required": ["b"]}]},
-         {"": ('{"a": "", "b": 0}', False)}),
-        ({"type": "object", "maxProperties": 1, "oneOf": [{"required": ["a"]}, {"required": ["b"]}]}, {}),
-        ({"items": {"oneOf": [{"type": "number"}, {"type": "integer"}, {"const": "x"}]}}, {"/items": ("0", True)}),
-        ({"oneOf": [{"type": "string", "minLength": 2}, {"type": "string", "maxLength": 3}]}, {"": ('"  "', False)}),
-        ({"oneOf": [{**OBJECT, "properties": {"k": {"const": 1}}, "required": ["k"]},
-                    {**OBJECT, "properties": {"k": {"const": 2}}, "required": ["k"]}]}, {}),
-    ],
-    ids=str,
-)  # fmt: skip
+@pytest.mark.parametrize(("schema", "pairs"), cases("endings/overlaps", "explain_names_a_value", globals()), ids=str)  # fmt: skip
 def test_explain_names_a_value_of_both_branches(schema: dict[str, Any], pairs: dict[str, tuple[str, bool]]) -> None:
     notes = [cliff for cliff in sg.explain(schema).cliffs if cliff.what.startswith("oneOf refuses")]
     assert {note.pointer for note in notes} == set(pairs)

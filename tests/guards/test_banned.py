@@ -22,6 +22,7 @@ from structgen.guards.folding import Fold
 from structgen.guards.words import WordSearch
 from structgen.testing import byte_vocabulary
 from tests.support.speed import at_usual_speed
+from tests.support.tables import cases
 
 EVERY = {"ignore_case": True, "normalised": True, "any_space": True}
 
@@ -51,44 +52,7 @@ def assert_offset(guard: Guard, text: str | bytes, offset: int | None) -> None:
     assert (None if found is None else found.offset) == offset
 
 
-FOUND = [
-    (["talk"], {}, "Let us talk.", 7),
-    (["talk"], {}, "Let us Talk.", None),
-    (["talk", "listen to"], {}, "I listen to you", 2),
-    (["talk", "alk"], {}, "talk", 0),  # of words that end together, the longest
-    (["talks on", "alk"], {}, "talks on", 1),  # the one that ends first
-    (["aab"], {}, "aaaaab", 3),
-    (["愛"], {}, "我愛你", 3),
-    (["привет"], {"ignore_case": True}, "ПРИВЕТ", 0),
-    (["STRASSE"], {"ignore_case": True}, "die Straße", 4),
-    (["ὈΔΥΣΣΕΎΣ"], {"ignore_case": True}, "ὀδυσσεύς", 0),  # a final sigma
-    (["talk"], {"whole_word": True}, "talkative", None),
-    (["talk"], {"whole_word": True}, "retalk, talk", 8),
-    (["talk"], {"whole_word": True}, "talk", 0),
-    (["talk"], {"whole_word": True}, "talk_", None),
-    (["c++"], {"whole_word": True}, "in c++!", 3),
-    (["cafe"], {"normalised": True}, "un cafe\u0301", 3),
-    (["café"], {"normalised": True}, "un cafe", 3),
-    (["fish"], {"normalised": True}, "ﬁsh", 0),
-    (["talk"], {"normalised": True}, "ta\u00adl\u200bk", 0),
-    (["ＴＡＬＫ"], {"normalised": True, "ignore_case": True}, "talk", 0),
-    (["が"], {"normalised": True}, "か", None),  # voicing makes another letter
-    (["한"], {"normalised": True}, "\u1112\u1161\u11ab", 0),
-    (["listen to"], {"any_space": True}, "listen \n\tto", 0),
-    (["listen to"], {}, "listen  to", None),
-    (["listen to"], {"any_space": True, "whole_word": True}, "listen to", 0),
-    (["bad"], {"scope": "strings"}, '{"bad": 1, "a": "a bad"}', 19),
-    (["bad"], {"scope": "strings"}, r'{"a": "\u0062a\u0064"}', 7),
-    (["bad"], {"scope": "strings"}, '["ba", "d"]', None),
-    (["bad"], {"scope": "strings", "whole_word": True}, '["bad"]', 2),
-    (["😀"], {"scope": "strings"}, r'["\ud83d\ude00"]', 2),
-    (['"'], {"scope": "strings"}, r'["a\""]', 3),
-    (["a b"], {"scope": "strings", "any_space": True}, r'["a\n\tb"]', 2),
-    (["bad"], {"scope": "/a/*/b"}, '{"a": ["bad", {"c": "bad", "b": "bad"}]}', 33),
-    (["bad"], {"scope": "/a"}, '{"\\u0061": "bad"}', 12),
-    (["bad"], {"scope": "/a/**"}, '{"b": "bad", "a": {"x": [["bad"]]}}', 27),
-    (["bad"], {"scope": "/a~1b"}, '{"a/b": "bad"}', 9),
-]
+FOUND = cases("guards/banned", "FOUND", globals())
 
 
 @pytest.mark.parametrize(("words", "options", "text", "offset"), FOUND)
@@ -98,18 +62,7 @@ def test_a_banned_word_is_found_where_it_begins_in_any_pieces(words, options, te
     assert text.startswith(characters)
 
 
-@pytest.mark.parametrize(
-    ("pattern", "scope", "text", "offset"),
-    [
-        ("[0-9]{3}-[0-9]{4}", "text", "call 12345-678901", 7),
-        (r"\btalk\b", "text", "retalk talk.", 7),
-        (r"talk$", "text", "talk talk", 5),
-        (r"^talk", "text", "a talk", None),
-        ("愛.", "text", "我愛你", 3),
-        ("b.d", "strings", r'{"bad": "x\u0062ad"}', 10),
-        ("a.*z", "strings", '["a", "z"]', None),
-    ],
-)
+@pytest.mark.parametrize(("pattern", "scope", "text", "offset"), cases("guards/banned", "a_banned_pattern_is"))
 def test_a_banned_pattern_is_found_where_its_match_begins(pattern, scope, text, offset):
     assert_offset(BannedPattern(pattern, scope=scope), text, offset)
 
@@ -192,15 +145,7 @@ def test_what_cannot_be_banned_is_refused_at_once(make):
 NAMES = ["größe", "talk", "größer", "t", ""]
 
 
-@pytest.mark.parametrize(
-    ("text", "offset"),
-    [
-        ('{"größe": 1}', None), ('{"größer": 1}', None), ('{"größen": 1}', 6), ('{"größ\\u00dfe": 1}', 8),
-        ('{"talk": 2}', None), ('{"ta\\u006ck": 1}', None), ('{"talks": 1}', 3), ('{"t": {"alk": 1}}', 8),
-        ('{"t": ["alk"]}', 8), ('{"": 0, "ALK": 1}', 9), ('{"x": {"gr\\u00f6\\u00dfe": "y"}}', None),
-        ('{"x": "\\u00dfe"}', 7),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "offset"), cases("guards/banned", "names_that_the_schema"))  # fmt: skip
 def test_names_that_the_schema_does_not_have_are_read_in_any_pieces(text, offset):
     guard = BannedWords(["ße", "alk"], scope="strings", ignore_case=text.isascii()).with_names(NAMES)
     assert_offset(guard, text, offset)

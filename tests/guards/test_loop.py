@@ -23,6 +23,7 @@ from structgen.decoding.session import Session
 from structgen.guards import BannedWords, Guard, Veto
 from structgen.testing import ScriptedModel, byte_vocabulary, scripted, veto_of
 from structgen.vocabulary import Vocabulary
+from tests.support.tables import cases
 from tests.support.thinning import thinned
 
 
@@ -79,20 +80,7 @@ def test_a_model_that_wants_nothing_else_never_gets_it_out_and_ends(rollbacks, o
     assert guard.finish(state) is None
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
-        sg.Regex("[a-z]{1,20} talk[.]"),
-        {
-            "type": "array",
-            "prefixItems": [{"type": "string"}],
-            "items": {"enum": ["Talk", "walk"]},
-            "contains": {"const": "Talk"},
-            "minItems": 1,
-            "maxItems": 2,
-        },
-    ],
-)
+@pytest.mark.parametrize("schema", cases("guards/loop", "where_the_schema_forces", globals()))
 @pytest.mark.parametrize("rollbacks", thinned([0, 1, 256], 2))
 def test_where_the_schema_forces_a_banned_word_the_error_names_both(schema, rollbacks):
     scope, place = "text", "requires 'talk[.]'"
@@ -107,21 +95,7 @@ def test_where_the_schema_forces_a_banned_word_the_error_names_both(schema, roll
 WORD = {"enum": ["talk", "listen"]}
 
 
-@pytest.mark.parametrize(
-    ("schema", "place", "scope"),
-    [
-        ({"properties": {"n": {"type": "string"}, "a": WORD}, "required": ["n", "a"]},
-         "at /a, which requires 'listen\"' or 'talk\"'", "strings"),
-        ({"properties": {"n": {}, "a": {"items": WORD, "minItems": 1, "type": "array"}}, "required": ["n", "a"]},
-         "at /a/0, which requires", "/a/*"),
-        ({"properties": {"n": {}, "talk": {}}, "required": ["n", "talk"]},
-         "at the root, which requires 'talk\": '", "text"),
-        ({"properties": {"n": {}, "a": {"anyOf": [WORD, {"const": "we talk"}]}}, "required": ["n", "a"]},
-         "at /a, which requires", "strings"),
-        (sg.Choice(["talk", "listen", "I talk"]), "which requires 'I talk' or 'listen' or 'talk'", "text"),
-        (sg.Regex("(we|you|they) (talk|listen)"), "which requires 'listen' or 'talk'", "text"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("schema", "place", "scope"), cases("guards/loop", "what_a_schema_forces", globals()))  # fmt: skip
 def test_what_a_schema_forces_and_a_guard_refuses_is_told_with_its_place(schema, place, scope):
     """Behind free values too; with one way left for each of them there is nothing to refuse."""
     schema = schema | {"type": "object"} if isinstance(schema, dict) else schema

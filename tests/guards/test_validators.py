@@ -18,6 +18,7 @@ from structgen.demo import load_demo
 from structgen.guards.lookahead import everything, holding
 from structgen.testing import byte_vocabulary, scripted, veto_of
 from structgen.vocabulary import Vocabulary
+from tests.support.tables import cases
 
 
 def even(n: int) -> int:
@@ -46,16 +47,7 @@ class Sum(BaseModel):
         return self
 
 
-TEXTS = [
-    (Even, "7"),
-    (Even, "72"),
-    (list[Even], "[2, 4]"),
-    (list[Even], "[2, 3, 5]"),
-    (Sum, '{"name": "b", "parts": [2, 14], "total": 16}'),
-    (Sum, '{"name": "ab", "parts": [2, 14], "total": 16}'),
-    (Sum, '{"name": "", "parts": [2, 14], "total": 15}'),
-    (Sum, '{"name": "c", "parts": [2, 1], "total": 15}'),
-]
+TEXTS = cases("guards/validators", "TEXTS", globals())
 
 
 def is_valid(tp: Any, text: str) -> bool:

@@ -20,6 +20,7 @@ from structgen.demo import load_demo
 from structgen.demo.tasks import Person
 from structgen.errors import OptionError
 from structgen.integrations.ray import Extractor, _outcomes, extract_on_ray
+from tests.support.tables import cases
 
 PROMPT = "Extract the person: name, age, city.\nText: {text}\nJSON: "
 TEXTS = [f"Ada Moreau, {20 + number % 70}, lives in Lyon." for number in range(200)]
@@ -119,15 +120,7 @@ def test_lines_are_those_of_a_local_job_whatever_the_inputs(ray, tmp_path):
         assert inputs is messages or entries(errors[0]) == entries(errors[1])
 
 
-CODE = """
-import sys
-from structgen.demo.tasks import Person
-from structgen.integrations.ray import extract_on_ray
-from tests.integrations.test_ray import PROMPT, demo
-rows = [{"id": f"r{i}", "text": f"Ada Moreau, {20 + i % 70}, lives in Lyon." if i % 50 else ""} for i in range(300)]
-options = {"prompt": PROMPT, "out": sys.argv[1], "resume": True, "actors": 1, "rows_per_call": 8}
-print(extract_on_ray(demo, rows, Person, **options))
-"""
+CODE = cases("integrations/ray", "CODE", globals())
 
 
 @pytest.mark.slow

@@ -26,6 +26,7 @@ from sglang.srt.constrained.base_grammar_backend import (
 )
 
 from structgen.integrations.sglang import register
+from tests.support.tables import cases
 
 WIDTH = 2100  # more columns than tokens
 SCHEMA = {"type": "object", "properties": {"city": {"enum": ["Lyon", "Oslo"]}}, "required": ["city"]}
@@ -161,16 +162,7 @@ def test_a_wrong_token_is_the_error_that_sglang_expects(backend):
         compiled(backend, "regex", "ab").accept_token(load_demo()[1].encode("z", add_special_tokens=False)[-1])
 
 
-@pytest.mark.parametrize(
-    ("kind", "text", "message"),
-    [
-        ("json", '{"type": "strin"}', "strin"),
-        ("json", "{", "Expecting property name"),
-        ("regex", "(a", "regex|pattern|unterminated|missing"),
-        ("ebnf", "start: nothing", "nothing"),
-        ("structural_tag", '{"format": {"type": "any"}}', "'any' is no kind of format"),
-    ],
-)
+@pytest.mark.parametrize(("kind", "text", "message"), cases("integrations/sglang", "what_cannot_work_is"))
 def test_what_cannot_work_is_an_invalid_grammar_that_says_why(backend, kind, text, message):
     future, _ = backend.get_cached_or_future_value((kind, text), require_reasoning=False)
     grammar = future.result()

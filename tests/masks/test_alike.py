@@ -15,21 +15,12 @@ from structgen.endings.closing import closing_tokens
 from structgen.masks.grammar import Grammar
 from structgen.options import Whitespace
 from tests.support.matching import byte_vocabulary, plain_verdict, takes, vocabulary_of
+from tests.support.tables import cases
 
 INTEGERS = {"type": "array", "items": {"type": "integer"}}
 ROWS = {"type": "array", "items": {**INTEGERS, "minItems": 2, "maxItems": 7}, "minItems": 1, "maxItems": 6}
 BOUNDS = [(0, 1), (0, 2), (0, 9), (1, 1), (2, 2), (3, 8), (7, 7), (6, None), (12, None), (11, 13), (3, 2)]
-SCHEMAS: list[Any] = [
-    *({**INTEGERS, "minItems": least} | ({} if most is None else {"maxItems": most}) for least, most in BOUNDS[:-1]),
-    {"type": "array", "minItems": 4, "maxItems": 9}, ROWS, {**INTEGERS, "maxItems": 8, "uniqueItems": True},
-    {**INTEGERS, "prefixItems": [{"type": "string"}, {}], "items": {"type": "boolean"}, "minItems": 4, "maxItems": 8},
-    {"type": "array", "prefixItems": [{"type": "integer"}] * 3, "items": False, "minItems": 1},
-    {"type": "array", "items": {"enum": ["a,b", "c"]}, "maxItems": 9},
-    {"anyOf": [{**INTEGERS, "maxItems": 4}, {**INTEGERS, "items": {"type": "number"}, "minItems": 3, "maxItems": 9}]},
-    {"type": "object", "properties": {"a": {**INTEGERS, "maxItems": 7}, "b": ROWS}, "required": ["a"]},
-    {"type": "array", "items": {"type": "integer", "minimum": 5, "maximum": 4}, "maxItems": 5},
-    {**INTEGERS, "maxItems": 7, "contains": {"const": 3}}, {**INTEGERS, "maxItems": 7, "not": {"maxItems": 2}},
-]  # fmt: skip
+SCHEMAS: list[Any] = cases("masks/alike", "SCHEMAS", globals())
 PIECES = [
     b"1,", b"1,2", b"1, 2, 3", b", 1, 1", b",1,1", b", 4]", b",4]", b"1]", b", ", b"]", b"]]", b"], [", b"],[1",
     b"[[1, 2]", b"[[", b"1, 2, 3, 4, 5, 6, 7", b',"', b'", "', b", true, true", b"true, ", b",,,,", b",\n  ", b"\n]",

@@ -12,16 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from structgen.constraints.basic import JsonSchema, Regex
-from structgen.constraints.compositions import Sequence, Text
-from structgen.constraints.languages import Lark
+from structgen.constraints.basic import JsonSchema
 from structgen.masks.slices import Slices
 from structgen.masks.string_slices import IMPURE
 from structgen.masks.walk import MANY
 from structgen.vocabulary import Vocabulary
 from tests.masks.test_text_walk import assert_equal_along
-from tests.support.lark_grammars import ARITHMETIC, SQL
 from tests.support.matching import Checked, rich_vocabulary, vocabulary_of
+from tests.support.tables import cases
 from tests.support.thinning import thinned
 
 
@@ -36,37 +34,10 @@ def pieces() -> list[bytes]:
     return [word.encode() for word in words]
 
 
-IN_QUOTES = [
-    b"\\",
-    b"a\\",
-    b"\\n",
-    b"b\\u00",
-    b"\\ud83d",
-    b"c\xc3",
-    b"\xa9ab",
-    b"a\x00",
-    b"\\x",
-    b'cab"',
-    b'a"}',
-    b'ab\\"',
-    b'""',
-    b"\xff",
-]
+IN_QUOTES = cases("masks/class_slices", "IN_QUOTES", globals())
 VOCABULARY = vocabulary_of([*pieces(), *IN_QUOTES, b" from", b" from", b"select", b" where", b"limit"])
 
-CONSTRAINTS = [
-    (Lark(ARITHMETIC), [b"(alpha + 3.25) * -(beta", b"-sab1 /99"]),
-    (Lark(SQL), [b"select a_1, s from tab where a >= 2 and name = 'Bob ", b"select count(x) from t limit 1"]),
-    (Regex("[a-z]+( [A-Za-z_]\\w*)*(-[0-9]+)?"), [b"abs ab_9 s-99"]), (Regex("(a|[^b] ?){0,40}"), [b"as  sa(a"]),
-    (JsonSchema({"enum": ["aab", "ab-9", "sass", 19, 'a"b']}), [b'"a', b"1"]),
-    (JsonSchema({"type": "object", "patternProperties": {"^[a-z]+$": {"type": "string", "pattern": "^a?[a-z]*$"}}}),
-     [b'{"abc": "as']),
-    (JsonSchema({"type": "string", "pattern": "[a-c]{3}"}), [b'"x\\nabc d']),
-    (JsonSchema({"type": "string", "pattern": "b", "maxLength": 9}), [b'"a\\u00e9b xyz ']),
-    (JsonSchema({"type": "object", "patternProperties": {"a.*c": {"type": "null"}}, "additionalProperties": False}),
-     [b'{"x\\nabc"']),
-    (Sequence(Text(until="'", max_chars=30), Lark(ARITHMETIC)), [b"so 'alpha + 1", b"a's*12"]),
-]  # fmt: skip
+CONSTRAINTS = cases("masks/class_slices", "CONSTRAINTS", globals())
 
 
 def test_classes_are_looked_for_in_this_vocabulary() -> None:

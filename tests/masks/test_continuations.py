@@ -20,17 +20,11 @@ from structgen.masks.continuations import NOT_FEW, Continuations
 from structgen.masks.words import ids_of
 from structgen.vocabulary import Vocabulary
 from structgen.vocabulary.canonical import CanonicalState
+from tests.support.tables import cases
 from tests.support.thinning import diagonal
 from tests.vocabulary.test_canonical import trained
 
-SCHEMAS: list[Any] = [
-    {"enum": ["human", "humanity", "human rights", "rights", "right", "freedom of", "free"]},
-    {"type": "object", "properties": {"article": {"type": "integer"}, "arti": {"const": "dignity and rights"}}},
-    {"type": "array", "items": {"type": "number", "multipleOf": 5}, "maxItems": 3},
-    {"type": "array", "items": {"enum": ["a", "ab", "abc", 12, 123, None]}, "uniqueItems": True},
-    {"type": "string", "pattern": "^(all human|alls|born  free)+[0-9]{1,4}$"},
-    {"type": "string", "format": "date"},
-]
+SCHEMAS: list[Any] = cases("masks/continuations", "SCHEMAS")
 TOKENIZERS = ["GPT-4o", "DeepSeek-V3", "GPT-4o, composed", "one digit"]
 
 

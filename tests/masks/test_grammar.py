@@ -18,14 +18,10 @@ from structgen.masks.grammar import Matcher
 from structgen.masks.slices import Slices
 from structgen.vocabulary import Vocabulary
 from tests.support.matching import END, allowed, byte_vocabulary, rich_vocabulary, vocabulary_of
+from tests.support.tables import cases
 from tests.support.walking import tokens_of
 
-PERSON = {
-    "type": "object",
-    "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
-    "required": ["name", "age"],
-    "additionalProperties": False,
-}
+PERSON = cases("masks/grammar", "PERSON")
 TEXT = b'{"name": "Ada", "age": 36}'
 
 

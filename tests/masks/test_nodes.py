@@ -7,10 +7,11 @@ from itertools import product
 
 import pytest
 
-from structgen.constraints.basic import Constraint, JsonSchema, Regex
+from structgen.constraints.basic import Constraint
 from structgen.vocabulary import Vocabulary
 from tests.masks.test_walk import assert_equal_at
 from tests.support.matching import vocabulary_of
+from tests.support.tables import cases
 
 
 def _vocabulary() -> Vocabulary:
@@ -26,23 +27,7 @@ def _vocabulary() -> Vocabulary:
 
 
 VOCABULARY = _vocabulary()
-CASES: list[tuple[Constraint, list[str]]] = [
-    (Regex("[a-q]*"), ["", "ab"]),
-    (Regex("[a-q]{1,4}"), ["", "a", "aba", "abab"]),
-    (Regex("[a-q]{3,5}z?"), ["", "ab", "aba", "ababa"]),
-    (Regex("(?:[abr]|é|\\d)*"), ["", "é", "1a"]),
-    (Regex("[^a]*"), ["", "b"]),
-    (Regex("(?:[ab]|r[ab])*"), ["", "r"]),
-    (Regex("\\d{1,7}"), ["", "12", "123456"]),
-    (JsonSchema({"type": "string", "pattern": "^[a-q]{1,4}$"}), ['"', '"a', '"aba', '"abab']),
-    (JsonSchema({"type": "string", "pattern": "^[a-s]*$", "maxLength": 5}), ['"', '"ab', '"abrab']),
-    (JsonSchema({"type": "string", "pattern": "^[0-8]*$", "maxLength": 3}), ['"', '"1']),
-    (JsonSchema({"type": "string"}), ['"\\', '"\\u00', '"ab']),
-    (JsonSchema({"type": "string", "pattern": "^[^b]*$"}), ['"', '"\\', '"é']),
-    (JsonSchema({"type": "integer", "maximum": 12345}), ["", "12", "-3"]),
-    (JsonSchema({"type": "object", "properties": {"abra": {}, "r": {}, "éa": {}}}), ["{", '{"', '{"a', '{"é']),
-    (JsonSchema({"enum": ["abrab", "abra", "rab", "r", "é"]}), ["", '"', '"a', '"abra']),
-]
+CASES: list[tuple[Constraint, list[str]]] = cases("masks/nodes", "CASES", globals())
 
 
 @pytest.mark.parametrize(("constraint", "texts"), CASES)

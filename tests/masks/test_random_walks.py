@@ -11,17 +11,11 @@ from structgen.constraints.basic import JsonSchema
 from structgen.errors import UnsatisfiableSchema
 from structgen.options import Whitespace
 from tests.support.matching import rich_vocabulary
+from tests.support.tables import cases
 from tests.support.walking import SearchLimit, assert_valid, random_schema, random_walk
 from tests.values.test_json_automaton import ROWS
 
-WAYS = [
-    {},
-    {"order": "any"},
-    {"whitespace": Whitespace.COMPACT},
-    {"whitespace": Whitespace("flexible", bound=3)},
-    {"whitespace": Whitespace.INDENTED(2)},
-    {"order": "any", "whitespace": Whitespace("flexible", bound=1)},
-]
+WAYS = cases("masks/random_walks", "WAYS", globals())
 
 
 def _layout(options: dict[str, Any]) -> Whitespace:

@@ -13,20 +13,14 @@ import pytest
 from structgen.automaton.table_format import FREE, KIND, OVERLAY, TARGET
 from structgen.constraints.basic import JsonSchema
 from tests.support.matching import END, Checked, rich_vocabulary, vocabulary_of
+from tests.support.tables import cases
 from tests.support.walking import tokens_of
 
 LITERALS = ["name", "na", "naé", "true", "aaaaaaaa", "", "a\nb", "é", 'a"b']
 VOCABULARY = vocabulary_of(
     [b'na"', b"nam", b'e"', b'"}', b'aaaaaaaaa"', b'x"', b"a\\n", b'\xc3\xa9"', b'\xa9"', b'b"}']
 )
-FREE_STRINGS: list[dict[str, Any]] = [
-    {"type": "string"},
-    {"type": "string", "minLength": 3},
-    {"type": "string", "maxLength": 4},
-    {"type": "string", "minLength": 2, "maxLength": 2},
-    {"type": "string", "minLength": 7, "maxLength": 9},
-    {"type": "object", "additionalProperties": {"type": "string", "maxLength": 1}},
-]
+FREE_STRINGS: list[dict[str, Any]] = cases("masks/string_walk", "FREE_STRINGS")
 NAMES = {"name": {"type": "null"}, "na": {"type": "null"}, "é": {"type": "null"}}
 OVERLAID: list[dict[str, Any]] = [
     {"type": "array", "items": {"type": "string"}, "contains": {"enum": LITERALS}},

@@ -32,6 +32,7 @@ from tests.support.matching import (
     vocabulary_of,
 )  # fmt: skip
 from tests.support.reference_masks import Reference
+from tests.support.tables import cases
 from tests.support.walking import tokens_of
 
 BITS = (
@@ -201,13 +202,7 @@ def test_masks_over_a_real_tokenizer_are_the_plain_twins() -> None:
         assert np.array_equal(matcher.mask(), reference.mask(place))
 
 
-UNIQUE = {
-    "anyOf": [
-        {"type": ["string", "integer", "boolean"]},
-        {"type": "array", "items": {"$ref": "#"}, "uniqueItems": True},
-        {"type": "object", "additionalProperties": {"$ref": "#"}},
-    ]
-}
+UNIQUE = cases("masks/tested", "UNIQUE")
 REPEATS = (
     b'"a"', b'"a",', b'","', b'","a"', b'","a",', b'", "a', b'"]', b'"],', b'"a"]', b'"a","a"', b'["a"]', b'["a"],',
     b'],["a"]', b'[]', b'[],', b'],[]', b'],[],', b'1,', b',1,', b'1,1,', b',true,', b'true', b'true,true',
@@ -233,19 +228,7 @@ def test_items_that_a_token_holds_whole_are_looked_up(seed: int) -> None:
         assert walk.take(token)
 
 
-@pytest.mark.parametrize(
-    ("text", "token", "fits"),
-    [
-        ('["a",', b'"a"', False),
-        ('["a",', b'"ab"', True),
-        ('["<",', b'"\\u003c"', False),
-        ('["a",', b'"\\u003c"', True),
-        ('[["a"],[', b'"a"]', False),
-        ('[["b"],[', b'"a"]', True),
-        ('["a",["b"', b'],"a"', False),
-        ("[true,", b"true", False),
-    ],
-)
+@pytest.mark.parametrize(("text", "token", "fits"), cases("masks/tested", "what_a_token_completes_is_new", globals()))
 def test_what_a_token_completes_is_new(text: str, token: bytes, *, fits: bool) -> None:
     """A token that holds an item whole, in the array that is read or in one around it."""
     grammar = JsonSchema(UNIQUE, whitespace=Whitespace.COMPACT).compile(vocabulary_of([token]))

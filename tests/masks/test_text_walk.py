@@ -13,12 +13,12 @@ import pytest
 
 from structgen.constraints.basic import JsonSchema, Regex
 from structgen.constraints.compositions import Repeat, Sequence, Text, Union
-from structgen.constraints.languages import Machine
 from structgen.errors import DeadEnd, OptionError
 from structgen.masks.grammar import Grammar
 from structgen.vocabulary import Vocabulary
 from tests.masks.test_walk import assert_equal_at, llama3, tokenised  # noqa: F401 - llama3 is a fixture
 from tests.support.matching import Checked, allowed, vocabulary_of
+from tests.support.tables import cases
 from tests.support.thinning import diagonal
 
 PIECES = [
@@ -45,15 +45,7 @@ class AnyBytes:
         return state == 1
 
 
-CONSTRAINTS = [
-    Text(),
-    Text(until="</think>"), Text(until=["</think>", "\n", "one"]), Text(until="aab"), Text(before="{"),
-    Text(until=Regex("</?think(ing)?>")), Text(until=Regex("[.!?]\\s")), Text(until=Regex("[é😀]x")),
-    Text(until="</think>", min_chars=12), Text(before=["<", "é"], min_chars=3), Regex("[^<]*<[^>]*>[^{]*"),
-    Sequence(Text(before="{"), POINT), Sequence(Text(before="!"), Machine(AnyBytes())),
-    Sequence(Text(until="</think>"), DISTINCT), Sequence(Text(before="["), DISTINCT, Text(until="!")),
-    Union(Sequence(Text(before="{"), POINT), "x"), Sequence(Text(before="`"), "```", Text()),
-]  # fmt: skip
+CONSTRAINTS = cases("masks/text_walk", "CONSTRAINTS", globals())
 BOUNDED = [
     lambda most: Text(max_chars=most), lambda most: Text(until="</think>", max_chars=most),
     lambda most: Text(until=["one", "two", "."], max_chars=most), lambda most: Text(before="{", max_chars=most),

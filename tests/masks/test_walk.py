@@ -2,7 +2,6 @@
 
 Covers `advance`, `slices` and `transitions`.
 """
-# ruff: noqa: E501 - rows of tables
 
 from __future__ import annotations
 
@@ -24,6 +23,7 @@ from structgen.options import Whitespace
 from structgen.vocabulary import Vocabulary
 from tests.support.matching import END, Checked, allowed, rich_vocabulary, takes, vocabulary_of
 from tests.support.reference_masks import Reference
+from tests.support.tables import cases
 from tests.support.walking import tokens_of
 from tests.values.test_json_automaton import ROWS
 
@@ -127,14 +127,7 @@ def llama3(llama: tuple[Any, Vocabulary]) -> Vocabulary:
     return llama[1]
 
 
-PLACES = [
-    ({}, b""), ({}, b'["'), ({}, b'{"a'), ({}, b'"x\\'), ({}, b'"\\ud83d'), ({}, b"[1"), ({}, b'"\xf0\x9f'),
-    ({"type": "string", "maxLength": 3}, b'"a'), ({"type": "string", "minLength": 9}, b'"a'),
-    ({"type": "string", "pattern": "^[a-z]+( [a-z]+)*$"}, b'"abc'), ({"type": "string", "pattern": "x", "maxLength": 9}, b'"a'),
-    ({"type": "object", "properties": {"name": {"type": "string"}, "na": {}}, "required": ["name"]}, b'{"name": "x", "'),
-    ({"enum": ["red", "green", "reddish", 12, [1, "two"]]}, b'"re'), ({"type": "array", "items": {"type": "integer"}}, b"[12"),
-    ({"anyOf": [{"enum": ["on", "off"]}, {"type": "string"}]}, b'"o'), ({"type": "string", "format": "date-time"}, b'"2024-'),
-]  # fmt: skip
+PLACES = cases("masks/walk", "PLACES", globals())
 
 
 @pytest.mark.slow

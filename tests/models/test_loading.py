@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import structgen as sg
+from tests.support.tables import cases
 
 
 def test_load_reads_a_saved_model_and_generates_a_typed_value(tmp_path, small_bpe):
@@ -41,16 +42,7 @@ def test_loading_from_nowhere_is_an_option_error(tmp_path):
         sg.load(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        ({"zz": 3}, "zz=3"),
-        ({"dtype": "x"}, "dtype='x'"),
-        ({"device": [1]}, "device="),
-        ({"device": True}, "device=True"),
-        ({"tokenizer": ""}, "tokenizer=''"),
-    ],
-)
+@pytest.mark.parametrize(("options", "told"), cases("models/loading", "an_option_that_transformers"))
 def test_an_option_that_transformers_cannot_take_is_named(options, told):
     with pytest.raises(sg.OptionError, match=told):
         sg.load("demo", **options)

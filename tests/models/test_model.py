@@ -10,6 +10,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, LlamaModel, pipeline
 import structgen as sg
 from structgen.errors import OptionError
 from structgen.testing import ByteTokenizer, byte_vocabulary
+from tests.support.tables import cases
 
 SIZES = {"vocab_size": 257, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1}
 SIZES |= {"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64, "eos_token_id": 256}
@@ -22,16 +23,7 @@ def model_of(rope: dict[str, object], context: int | None = None) -> sg.Model:
     return replace(model, set_context=context)
 
 
-@pytest.mark.parametrize(
-    ("rope", "context"),
-    [
-        ({"rope_type": "default"}, 64),
-        ({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}, 256),
-        ({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}, 64),
-        ({"rope_type": "linear", "factor": 2.0}, 128),
-        ({"rope_type": "dynamic", "factor": 3.0}, 192),
-    ],
-)
+@pytest.mark.parametrize(("rope", "context"), cases("models/model", "the_context_follows_the_rope"))
 def test_the_context_follows_the_rope(rope, context):
     """`yarn` may be in `max_position_embeddings` already; Qwen2.5's card adds it without changing that."""
     assert model_of(rope).context == context

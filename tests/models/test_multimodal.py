@@ -47,6 +47,7 @@ from structgen.models.row import Row
 from structgen.models.slots import SlotForward
 from structgen.models.solo import SoloForward
 from structgen.testing import ByteTokenizer, byte_vocabulary
+from tests.support.tables import cases
 from tests.support.thinning import diagonal
 
 pytestmark = pytest.mark.skipif(
@@ -153,18 +154,7 @@ def whisper() -> PreTrainedModel:
     return WhisperForConditionalGeneration(WhisperConfig(vocab_size=WIDTH, **sizes, **ends, **limits))
 
 
-MODELS = {
-    "llava": llava,
-    "paligemma": paligemma,
-    "gemma3": gemma3,
-    "idefics3": idefics3,
-    "qwen2-vl": qwen2_vl,
-    "qwen2.5-vl": qwen2_5_vl,
-    "qwen3-vl": qwen3_vl,
-    "qwen3.5-vl": qwen3_5_vl,
-    "qwen2-audio": qwen2_audio,
-    "whisper": whisper,
-}
+MODELS = cases("models/multimodal", "MODELS", globals())
 CAUSAL = [name for name in MODELS if name != "whisper"]
 
 
@@ -419,19 +409,7 @@ def test_inputs_that_do_not_fit_are_their_rows_error():
 
 
 @pytest.mark.parametrize(
-    ("name", "change", "message"),
-    [
-        ("llava", {"input_values": torch.zeros(1, 3)}, r"\['input_values'\].*takes no such input, only .*pixel_values"),
-        ("llava", {"past_key_values": torch.zeros(1)}, r"\['past_key_values'\].*takes no such input"),
-        ("llava", {"attention_mask": [[0] * 4 + [1] * 12]}, "attention_mask hides tokens"),
-        ("llava", {"input_ids": [[1, 2], [3, 4]]}, "for several, pass a list"),
-        ("llava", {"input_ids": [[999] * 16]}, "does not know token id 999"),
-        ("llava", {"decoder_input_ids": [[1]]}, "encoder-decoder"),
-        ("llava", {"pixel_values": "picture.png"}, "type str: expected a tensor"),
-        ("llava", {"inputs_embeds": torch.zeros(1, 3, 32)}, "16 input_ids for 3 inputs_embeds"),
-        ("qwen2-vl", {"mm_token_type_ids": None}, "image_grid_thw needs mm_token_type_ids"),
-        ("whisper", {"input_ids": [[1, 2]]}, r"\['input_ids'\].*takes no such input, only input_features"),
-    ],
+    ("name", "change", "message"), cases("models/multimodal", "prompts_that_cannot_work", globals())
 )
 def test_prompts_that_cannot_work_are_refused_by_name(name, change, message):
     model, prompt = make(name), prompt_of(name, 1) | change

@@ -10,6 +10,7 @@ from lark import Lark
 import structgen as sg
 from structgen.parts.captures import captured
 from structgen.testing import scripted
+from tests.support.tables import cases
 
 NUMBER = sg.Regex("[0-9]+")
 
@@ -23,36 +24,7 @@ def said(constraint: Any, text: str) -> list[tuple[str, str]]:
     return [(each.name, each.text) for each in run.captures]
 
 
-@pytest.mark.parametrize(
-    ("constraint", "text", "expected"),
-    [
-        (sg.Sequence("é: ", sg.Capture(NUMBER, "n"), "; ", sg.Text(until=".", name="why")), "é: 42; ü is so.",
-         [("n", "42"), ("why", "ü is so.")]),
-        (sg.Sequence(sg.Capture(sg.Union("a", sg.Capture({"type": "integer"}, "in")), "out"), "!"), "12!",
-         [("out", "12"), ("in", "12")]),
-        (sg.Sequence("[", sg.Repeat(sg.Capture(NUMBER, "n"), 0, None, ","), "]"), "[1,22,3]",
-         [("n", "1"), ("n", "22"), ("n", "3")]),
-        (sg.Sequence(sg.Repeat(sg.Capture("ab", "x"), 2, 2), sg.Repeat(sg.Capture("ab", "y"), 0, 3)), "ababab",
-         [("x", "ab"), ("x", "ab"), ("y", "ab")]),
-        (sg.Sequence(sg.Capture(sg.Regex("[a-z]*"), "first"), sg.Regex("[a-z]*")), "abc", [("first", "abc")]),
-        (sg.Sequence(sg.Capture({"type": "object", "properties": {"a": {"type": "integer"}}}, "json"), " end"),
-         '{"a": 12} end', [("json", '{"a": 12}')]),
-        (sg.Lark('start: "Name: " name "; " age\nname[capture]: /[A-Za-z ]+/\nage[capture="years"]: /[0-9]+/'),
-         "Name: Ada Lo; 36", [("name", "Ada Lo"), ("years", "36")]),
-        (sg.Lark('start: text "!"\ntext[capture, suffix="ab"]: /a*b?/'), "aab!", [("text", "a")]),
-        (sg.Lark('start: text "."\ntext[capture, suffix=/[!?]+-/, stop_capture="end"]: /[^.]*/'), "oh!?-.",
-         [("text", "oh"), ("end", "!?-")]),
-        (sg.Lark('start: text "."\ntext[suffix="!", stop_capture=e]: /[^.]*/'), "oh!.", [("e", "!")]),
-        (sg.Sequence(sg.Text(stop=";", until="!", name="x"), sg.Text(stop=";", until="!", name="x")), "a;b!",
-         [("x", "a"), ("x", "b!")]),
-        (sg.Sequence(sg.Text(stop=["ab", "b"], name="x"), sg.Text(stop="\n", name="y")), "aaab-\n",
-         [("x", "aa"), ("y", "-")]),
-        (sg.Lark('start: v+\nv[capture]: "<" %json {"type": "integer"} ">" | %lark { start: "a" start "b" | "c" }'),
-         "<1>aacbb<22>", [("v", "<1>"), ("v", "aacbb"), ("v", "<22>")]),
-        (sg.Sequence("none"), "none", []),
-    ],
-    ids=lambda value: str(value)[:50],
-)  # fmt: skip
+@pytest.mark.parametrize(("constraint", "text", "expected"), cases("parts/captures", "named_parts_are_captured", globals()), ids=lambda value: str(value)[:50])  # fmt: skip
 def test_named_parts_are_captured_with_their_places(
     constraint: Any, text: str, expected: list[tuple[str, str]]
 ) -> None:

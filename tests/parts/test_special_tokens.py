@@ -10,8 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 import structgen as sg
-from structgen.constraints.basic import Regex
-from structgen.constraints.compositions import Repeat, Sequence, SpecialToken, Text, Union
+from structgen.constraints.compositions import Sequence, SpecialToken, Text
 from structgen.constraints.languages import Lark
 from structgen.endings.closing import closing_tokens
 from structgen.errors import OptionError, TokenRejected
@@ -19,6 +18,7 @@ from structgen.models.model import Model
 from structgen.testing import ScriptedModel
 from structgen.vocabulary import Vocabulary
 from tests.support.matching import Checked, allowed
+from tests.support.tables import cases
 from tests.support.walking import tokens_of
 
 END = 256
@@ -50,30 +50,7 @@ def takes(constraint, *said: str | int) -> bool:
 
 OPEN_ID, SHUT_ID, LONG_ID, TOOL_ID = NAMES.values()
 
-CASES = [
-    (SHUT, [[SHUT_ID]], [["</think>"], [LONG_ID], [], [SHUT_ID, "a"]]),
-    (Sequence(THINK, Text(until=SHUT), POINT),
-     [[OPEN_ID, "a </think> é", SHUT_ID, '{"x": 1}'], [OPEN_ID, SHUT_ID, '{"x": 2}']],
-     [[OPEN_ID, "a</think>", '{"x": 1}'], [OPEN_ID, "a", LONG_ID], ["a", SHUT_ID]]),
-    (Sequence(Text(until="</think>"), POINT),
-     [["ab", SHUT_ID, '{"x": 1}'], ["ab</think>", '{"x": 1}'], ["</thi", SHUT_ID, '{"x": 1}']],
-     [["ab", OPEN_ID, '{"x": 1}'], ["ab", SHUT_ID, SHUT_ID, '{"x": 1}'], ["ab</think>", SHUT_ID]]),
-    (Text(until=["\n", SHUT, THINK], max_chars=4), [["abc\n"], ["abcd", SHUT_ID], [OPEN_ID], ["ab", OPEN_ID]],
-     [["abcd\n"], ["abcde", SHUT_ID], ["a\n", SHUT_ID], ["abc", TOOL_ID]]),
-    (Text(until="</think>", min_chars=3), [["abc", SHUT_ID], ["</think>"]], [["ab", SHUT_ID]]),
-    (Text(until=["</think>", "</think>!"]), [["a", LONG_ID], ["a", SHUT_ID], ["</think>"]], [["a", SHUT_ID, "!"]]),
-    (Union(Sequence(SpecialToken("<tool>"), POINT), Text(before="{")), [[TOOL_ID, '{"x": 1}'], ["none"], [""]],
-     [["none", TOOL_ID], [TOOL_ID], [TOOL_ID, "{}"]]),
-    (Sequence(Text(before="{"), SHUT, POINT), [["so", SHUT_ID, '{"x": 1}'], [SHUT_ID, '{"x": 1}']], [['so{"x": 1}']]),
-    (Repeat(Sequence(THINK, Regex("[a-z]+")), 1, 2, separator=SpecialToken("<tool>")),
-     [[OPEN_ID, "ab"], [OPEN_ID, "ab", TOOL_ID, OPEN_ID, "b"]],
-     [[OPEN_ID, "ab", OPEN_ID, "b"], [OPEN_ID, "ab", TOOL_ID]]),
-    (Lark('start: <[257]> "a" <[ 258-259, 260 ]> | <tool>'),
-     [[OPEN_ID, "a", SHUT_ID], [OPEN_ID, "a", LONG_ID], [OPEN_ID, "a", TOOL_ID], [TOOL_ID]],
-     [[OPEN_ID, "a", OPEN_ID], ["<think>a</think>"], [SHUT_ID]]),
-    (sg.StructuralTag({"type": "sequence", "elements": [{"type": "token", "token": 257}, {"type": "any_text"}]}),
-     [[OPEN_ID, "ab"], [OPEN_ID]], [["ab"], [SHUT_ID]]),
-]  # fmt: skip
+CASES = cases("parts/special_tokens", "CASES", globals())
 
 
 @pytest.mark.parametrize("numbers", ["65", "256", "257-261", "999999"])

@@ -9,10 +9,11 @@ import re
 import pytest
 
 from structgen.constraints.basic import Regex
-from structgen.constraints.compositions import Composable, Repeat, Sequence, Text, Union
+from structgen.constraints.compositions import Composable, Repeat, Sequence, Union
 from structgen.parts.parts import by_text
 from tests.support.matching import accepts, byte_vocabulary, plain_verdict, rich_vocabulary, takes_exactly
 from tests.support.planned import Planned
+from tests.support.tables import cases
 from tests.support.walking import random_walk
 
 DISTINCT = {"type": "array", "uniqueItems": True, "items": {"type": "string"}}
@@ -27,21 +28,7 @@ def json(schema: object) -> Composable:
     return Sequence(schema)
 
 
-CASES = [
-    (switch(a=Regex("x"), b=Regex("y*")), ["ax", "b", "byy"], ["ay", "bx", "a", "", "c"]),
-    (switch(get=Regex("1"), get_all=Regex("2"), get_alles=Regex("3"), ge=Regex("4?")),
-     ["get1", "get_all2", "get_alles3", "ge", "ge4"], ["get", "get2", "get_all1", "get_a", "get_all3", "get_alles2"]),
-    (switch(a=switch(a=Regex("x"), b=Regex("y")), b=Regex("z")), ["aax", "aby", "bz"], ["ax", "az", "abx", "by"]),
-    (Repeat(switch(a=Regex("x*"), bb=json(NUMBER)), 1, 3, separator=","),
-     ["axx,bb12,a", "bb-1", "a"], ["", "a,", "a,a,a,a", "bb"]),
-    (Sequence(Text(before="<"), switch(**{"<a>": json(DISTINCT), "<b>": json(NUMBER)}), Regex("[0-9]?")),
-     ['so <a>["a", "b"]5', "<b>125", "<b>1"], ['so <a>["a", "a"]', "<c>1", "<a>1"]),
-    (Union(switch(ab=json(NUMBER), ac=Regex("!")), Regex("a[a-z]*"), json({"enum": ["ab"]})),
-     ["ab12", "ac!", "ab", "abc", "a", '"ab"'], ["ab1!", "ac!!", "ad1", "b"]),
-    (Sequence(Regex("[ab]*"), switch(ab=Regex("b?"), b=Regex("a"))), ["ab", "aab", "abab", "ba", "bba"], ["b", "aba!"]),
-    (Union(Sequence(switch(a=Regex(""), b=Regex("")), json(DISTINCT)), Sequence("a", json(NUMBER))),
-     ['a["x"]', "a1", 'b["x", "y"]'], ['a["x", "x"]', "b1", "a"]),
-]  # fmt: skip
+CASES = cases("parts/switch", "CASES", globals())
 
 
 @pytest.mark.parametrize(("constraint", "good", "bad"), CASES, ids=range(len(CASES)))

@@ -17,6 +17,7 @@ from structgen.phrases.table import NEVER
 from structgen.testing import byte_vocabulary, veto_of
 from tests.decoding.beams.test_search import make
 from tests.support.speed import at_usual_speed
+from tests.support.tables import cases
 from tests.support.thinning import thinned
 
 TEXTS = [text for n in range(7) for text in map("".join, itertools.product("ab ", repeat=n))]
@@ -55,22 +56,7 @@ def test_every_text_with_the_phrase_that_is_not_banned_is_left(seed):
 
 
 @pytest.mark.parametrize(
-    ("phrase", "guard", "lost"),
-    [
-        (sg.Phrase("hello"), BannedWords(["ell"]), True),
-        (sg.Phrase("HELLO", ignore_case=True), BannedWords(["ell"]), False),
-        (sg.Phrase("HELLO", ignore_case=True), BannedWords(["ell"], ignore_case=True), True),
-        (sg.Phrase("Straße"), BannedWords(["strasse"], ignore_case=True), True),
-        (sg.Phrase("café"), BannedWords(["cafe"], normalised=True), True),
-        (sg.Phrase("a  b"), BannedWords(["a b"], any_space=True), True),
-        (sg.Phrase("there"), BannedWords(["there"], whole_word=True), False),
-        (sg.Phrase("there", whole_word=True), BannedWords(["there"], whole_word=True), True),
-        (sg.Phrase("12-34"), BannedPattern("[0-9]-[0-9]"), True),
-        (sg.AnyOf("hello", "yellow"), BannedWords(["ell"]), True),
-        (sg.AnyOf("hello", "rain"), BannedWords(["ell"]), False),
-        (sg.Phrase("hello"), BannedWords([*map(str, range(20_000)), "ell"]), True),
-        (sg.Phrase("hello"), BannedWords(["ell"], scope="strings"), False),  # it reads no plain text
-    ],
+    ("phrase", "guard", "lost"), cases("phrases/bans", "phrases_of_which_nothing_is_left", globals())
 )
 def test_phrases_of_which_nothing_is_left(phrase, guard, lost):
     assert (left_of(phrase, guard).table.owed[0] >= NEVER) is lost
@@ -123,15 +109,7 @@ SCHEMA = {
     "type": "object", "required": ["a"], "additionalProperties": False,
     "properties": {"a": {"type": "string", "maxLength": 30}, "b": {"type": "array", "items": {"type": "string"}}},
 }  # fmt: skip
-RULED_OUT = [
-    (None, "hello", {"banned": ["ell"]}),
-    (SCHEMA, "hello", {"banned": ["ell"]}),
-    (SCHEMA, sg.Phrase("hello", at="/a"), {"banned": ["ell"]}),
-    (SCHEMA, sg.Phrase("hello", at="/b/*"), {"guards": [BannedWords(["ELL"], ignore_case=True, scope="/b/*")]}),
-    ({"properties": {"n": {"$ref": "#"}, "a": {"type": "string"}}, "type": "object", "additionalProperties": False},
-     "hello", {"banned": ["ell"]}),
-    (sg.Regex("[a-z ]{0,60}"), "hello", {"guards": [BannedPattern("e.l")]}),
-]  # fmt: skip
+RULED_OUT = cases("phrases/bans", "RULED_OUT", globals())
 
 
 @pytest.mark.parametrize("number", range(len(RULED_OUT)))

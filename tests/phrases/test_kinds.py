@@ -9,28 +9,9 @@ import pytest
 
 import structgen as sg
 from structgen.phrases.table import NEVER
+from tests.support.tables import cases
 
-KINDS = [
-    (sg.Phrase("aba"), "aba"),
-    (sg.Phrase("a.b"), r"a\.b"),
-    (sg.Phrase("ab", whole_word=True), r"\bab\b"),
-    (sg.Phrase(" ab", whole_word=True), r" ab\b"),
-    (sg.Phrase("aé", ignore_case=True), "(?i)aé"),
-    (sg.AnyOf("ab", "ba", sg.Phrase("a a")), "ab|ba|a a"),
-    (sg.AnyOf("ab", "b", whole_word=True), r"\bab\b|\bb\b"),
-    (sg.Ordered("ab", "a", "b"), "ab.*a.*b"),
-    (sg.Ordered(sg.AnyOf("a.", ".a"), "bb"), r"(a\.|\.a).*bb"),
-    (sg.Template("ab", ..., "ba"), "ab.*ba"),
-    (sg.Template("a", sg.Gap(characters=2), "b"), "a..b"),
-    (sg.Template("a", sg.Gap(characters=(0, 2)), "b", ignore_case=True), "(?i)a.{0,2}b"),
-    (sg.Template("ab", sg.Gap(words=1), "ba", whole_word=True), r"\bab\W+\w+\W+ba\b"),
-    (sg.Template("a", sg.Gap(words=(1, 2)), ".", whole_word=True), r"\ba\W+\w+(\W+\w+)?\W*\."),
-    (sg.Template("ab", sg.Gap(words=(0, 1)), "ba", whole_word=True), r"\bab\W+(\w+\W+)?ba\b"),
-    (sg.Phrase(sg.Regex("a[bé]+|B+a")), "a[bé]+|B+a"),
-    (sg.Phrase(sg.Regex("[ab]{2}"), whole_word=True), r"\b[ab]{2}\b"),
-    (sg.Phrase("ab", times=(2, None)), "ab.*ab"),
-    (sg.Ordered(sg.Template("a", sg.AnyOf("b", "é"), "a"), "b"), "a[bé]a.*b"),
-]
+KINDS = cases("phrases/kinds", "KINDS", globals())
 
 
 @pytest.mark.parametrize(("phrase", "pattern"), KINDS, ids=[str(phrase) for phrase, _ in KINDS])

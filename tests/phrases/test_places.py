@@ -8,19 +8,9 @@ import pytest
 
 from structgen.phrases.progress import MAX_PLACES, may_have, may_have_strings
 from structgen.schema.reader import read
+from tests.support.tables import cases
 
-SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "city": {"type": "string"},
-        "a/b": {"enum": ["x", 1]},
-        "age": {"type": "integer"},
-        "tags": {"type": "array", "prefixItems": [{"type": "integer"}], "items": {"$ref": "#/$defs/tag"}},
-    },
-    "patternProperties": {"^x-": {"type": "string"}},
-    "additionalProperties": False,
-    "$defs": {"tag": {"anyOf": [{"type": "string"}, {"type": "object", "properties": {"deep": {"type": "string"}}}]}},
-}
+SCHEMA: dict[str, Any] = cases("phrases/places", "SCHEMA")
 
 
 @pytest.mark.parametrize(
@@ -46,22 +36,6 @@ def test_a_schema_without_end_is_left_open() -> None:
     assert may_have_strings(read({"properties": {"a": many}}), "/a/*/*/*")
 
 
-@pytest.mark.parametrize(
-    ("strings", "patterns", "expected"),
-    [
-        ({"type": "string"}, ["hello", "world"], True),
-        ({"type": "string", "maxLength": 4}, ["hello"], False),
-        ({"type": "string", "maxLength": 8}, ["hello"], True),
-        ({"type": "string", "maxLength": 8}, ["hello", "world"], False),
-        ({"type": "string", "maxLength": 8}, ["hello", "low"], True),
-        ({"type": "string", "pattern": "^[a-m]*$"}, ["x"], False),
-        ({"type": "string", "format": "date"}, ["2024-02-2"], True),
-        ({"type": "string", "format": "date"}, ["13-45"], False),
-        ({"enum": ["red", "green"]}, ["ee"], True),
-        ({"enum": ["red", "green"]}, ["blue"], False),
-        ({"type": "string", "not": {"pattern": "b"}}, ["abc"], False),
-        ({"anyOf": [{"maxLength": 2, "type": "string"}, {"enum": ["abc"]}]}, ["abc"], True),
-    ],
-)
+@pytest.mark.parametrize(("strings", "patterns", "expected"), cases("phrases/places", "strings_that_may_match"))
 def test_strings_that_may_match(strings: dict[str, Any], patterns: list[str], expected: bool) -> None:
     assert may_have(read({"type": "object", "properties": {"a": strings}}), "/a", patterns) is expected

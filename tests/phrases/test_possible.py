@@ -15,6 +15,7 @@ from structgen.phrases import possible
 from structgen.phrases.possible import Possible
 from structgen.phrases.progress import PhraseSet
 from structgen.testing import byte_vocabulary
+from tests.support.tables import cases
 
 VOCABULARY = byte_vocabulary()
 
@@ -86,30 +87,10 @@ def test_counts_and_phrases_together_are_what_the_texts_of_a_pattern_say(seed):
 COUNTS = [(0, 0), (0, 1), (0, 2), (1, 1), (1, 99), (1, 2), (2, 2), (2, 99)]
 """The least and the greatest number of times that a word may occur; 99 stands for any number."""
 
-NESTED = {
-    "$defs": {"tree": {
-        "type": "object", "required": ["k"], "additionalProperties": False,
-        "properties": {"k": {"enum": ["x", "yy"]}, "c": {"type": "array", "items": {"$ref": "#/$defs/tree"}}},
-    }},
-    "$ref": "#/$defs/tree",
-}  # fmt: skip
+NESTED = cases("phrases/possible", "NESTED")
 
 
-@pytest.mark.parametrize(
-    ("text", "phrase", "expected"),
-    [
-        ("", "yy", False),
-        ("", "xy", True),
-        ("", "yyy", True),
-        ("", '"k": "x", "c": [{"k": "yy"}]', False),
-        ("", '"k": "x", "c": [{"k": "yy"}], "k"', True),
-        ('{"k": "x"', "yy", False),  # in the array that may follow
-        ('{"k": "x"}', "yy", True),
-        ('{"k": "x", "c": [{"k": "yy"}', "x", False),
-        ('{"k": "x", "c": [{"k": "x", "c": []}]', "yy", True),
-        ('{"k": "x", "c": [{"k": "x", "c": [', "yy", False),  # the frames that are open go on
-    ],
-)
+@pytest.mark.parametrize(("text", "phrase", "expected"), cases("phrases/possible", "frames_that_call_themselves"))
 def test_frames_that_call_themselves(text, phrase, expected):
     assert lost(sg.JsonSchema(NESTED), text, sg.Phrase(phrase)) is expected
 

@@ -21,18 +21,10 @@ from structgen.vocabulary import Vocabulary
 from tests.decoding.beams.test_search import SIZES
 from tests.support.matching import rich_vocabulary
 from tests.support.small_tokenizers import byte_level_bpe
+from tests.support.tables import cases
 
 TEXTS = ["the rain in Spain stays mainly", "is fast no ab abc scared", "scream screams"]
-PHRASES = [
-    "is fast",
-    "rain",
-    "ys",
-    "a",
-    "sc",
-    sg.AnyOf("ab", "the"),
-    sg.Ordered("a", "in"),
-    sg.Phrase("a", times=(0, 2)),
-]
+PHRASES = cases("phrases/room", "PHRASES", globals())
 
 
 def text(most: int) -> dict[str, Any]:

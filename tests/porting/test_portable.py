@@ -21,6 +21,7 @@ from structgen.porting import PROVIDERS
 from tests.schema.test_algebra import SUBSCHEMAS, VALUES
 from tests.schema.test_properties import draft_2020
 from tests.support.providers import foreign, silent
+from tests.support.tables import cases
 
 OBJECT = {"type": "object", "additionalProperties": False}
 
@@ -72,46 +73,7 @@ def test_what_is_no_object_is_wrapped_where_the_provider_takes_objects_only(prov
     assert sent.restore(text) == [1, 2]
 
 
-@pytest.mark.parametrize(
-    ("schema", "provider", "made", "lost"),
-    [
-        ({"allOf": [{**OBJECT, "properties": {"a": {"type": "integer", "minimum": 1}, "b": {}}, "required": ["a"]},
-                    {"properties": {"a": {"maximum": 5}}}]}, "mistral",
-         {**OBJECT, "properties": {"a": {"type": "integer", "minimum": 1, "maximum": 5}, "b": {}}, "required": ["a"]},
-         set()),
-        ({**OBJECT, "properties": {"a": {"const": 1}, "b": {"type": "boolean"}},
-          "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}, "anthropic",
-         {"type": "object", "properties": {"value": {"anyOf": [
-             {"type": "object", "properties": {"a": {"type": "integer", "enum": [1]}, "b": {"type": "boolean"}},
-              "required": [each], "additionalProperties": False} for each in "ab"]}},
-             "required": ["value"], "additionalProperties": False}, set()),
-        ({"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}], "items": False}, "gemini",
-         {"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}], "maxItems": 2}, set()),
-        ({"type": "number", "exclusiveMinimum": 0, "multipleOf": 2}, "gemini", {"type": "number", "minimum": 0},
-         {("/exclusiveMinimum", "wider"), ("/multipleOf", "wider")}),
-        ({"enum": ["a", None, True, False]}, "gemini",
-         {"anyOf": [{"type": "string", "enum": ["a"]}, {"type": "null"}, {"type": "boolean"}]}, set()),
-        ({"type": "object", "patternProperties": {"^x": {"type": "integer"}}, "additionalProperties": False}, "gemini",
-         {"type": "object", "properties": {}, "required": [], "additionalProperties": {"type": "integer"}},
-         {("/patternProperties", "wider")}),
-        ({"oneOf": [{"type": "string"}, {"type": "integer"}]}, "gemini",
-         {"anyOf": [{"type": "string"}, {"type": "integer"}]}, set()),
-        ({"oneOf": [{"type": "number"}, {"type": "integer"}]}, "gemini",
-         {"anyOf": [{"type": "number"}, {"type": "integer"}]}, {("/oneOf", "wider")}),
-        ({"$schema": "http://json-schema.org/draft-04/schema#", "type": "integer", "minimum": 3,
-          "exclusiveMinimum": True}, "mistral", {"type": "integer", "minimum": 3, "exclusiveMinimum": 3}, set()),
-        ({"type": "string", "nullable": True}, "gemini", {"type": ["null", "string"]}, set()),
-        ({"type": "string", "minLength": 2, "enum": ["a", "bc"]}, "gemini", {"type": "string", "enum": ["bc"]}, set()),
-        ({"enum": [1, 2, "x", {"a": 1}, {"b": 2}], "not": {"const": 1}, "required": ["b"]}, "mistral",
-         {"anyOf": [{"type": ["integer", "string"], "enum": [2, "x"]},
-                    {**OBJECT, "properties": {"b": {"type": "integer", "enum": [2]}}, "required": ["b"]}]}, set()),
-        ({"type": "object", "unevaluatedProperties": {"type": "null"}, "propertyNames": True}, "gemini",
-         {"type": "object", "properties": {}, "required": []}, {("/unevaluatedProperties", "wider")}),
-        ({"type": "object", "not": {"required": ["a"]}, "minProperties": 1}, "gemini",
-         {"type": "object", "properties": {}, "required": []}, {("/not", "wider"), ("/minProperties", "wider")}),
-    ],
-    ids=lambda value: str(sorted(value) if isinstance(value, set) else value)[:60],
-)  # fmt: skip
+@pytest.mark.parametrize(("schema", "provider", "made", "lost"), cases("porting/portable", "each_keyword_is_kept", globals()), ids=lambda value: str(sorted(value) if isinstance(value, set) else value)[:60])  # fmt: skip
 def test_each_keyword_is_kept_put_otherwise_or_named(
     schema: dict[str, Any], provider: Any, made: dict[str, Any], lost: set[tuple[str, str]]
 ) -> None:

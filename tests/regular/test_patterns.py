@@ -21,6 +21,7 @@ from structgen.regular.regex.backtrack import Backtracker
 from structgen.regular.regex.parser import parse
 from structgen.regular.regex.subset import LazyTable
 from tests.support.matching import accepts, allowed, byte_vocabulary
+from tests.support.tables import cases
 
 STRINGS = ["".join(chars) for size in range(6) for chars in itertools.product("ab-", repeat=size)]
 ATOMS = ["a", "b", ".", "[ab]", "[^a]", r"\w", "-", r"\b", r"\B", "^", "$"]
@@ -82,17 +83,7 @@ def test_random_back_references_are_those_of_another_engine() -> None:
     assert sum(agrees(pattern, rng, twin=True) for pattern in patterns) > 100
 
 
-@pytest.mark.parametrize(
-    ("pattern", "yes", "no"),
-    [
-        (r"^(?:(?!foo).)*$", ["", "fo", "oof"], ["foo", "xfooy"]),
-        (r"^[a-z-]+(?<!-)$", ["a", "a-b"], ["a-", "-"]),
-        (r"\d(?=%)", ["5%", "a50%"], ["5", "%5"]),
-        (r"(?<=\$)\d", ["$5"], ["5$"]),
-        (r"^(?=.*[A-Z])(?=.*\d).{3,}(?<!!)$", ["Ab1", "1xY"], ["ab1", "A1!", "A1"]),
-        (r"^\w+(?!\d)x(?=y)y$", ["axy"], ["ax", "a1y"]),
-    ],
-)
+@pytest.mark.parametrize(("pattern", "yes", "no"), cases("regular/patterns", "usual_uses_are_held"))
 def test_usual_uses_are_held_by_the_automaton_alone(pattern: str, yes: list[str], no: list[str]) -> None:
     """No test at the end is needed, so a mask is exact long before it."""
     assert pattern_predicate(pattern) is None
@@ -100,23 +91,7 @@ def test_usual_uses_are_held_by_the_automaton_alone(pattern: str, yes: list[str]
     assert [text for text in no if matches(pattern, text)] == []
 
 
-@pytest.mark.parametrize(
-    ("pattern", "yes", "no"),
-    [
-        (r"^(\w+)\s\1$", ["ab ab"], ["ab a", "ab  ab"]),
-        (r"^(['\"]).*\1$", ["'a'", '""'], ["'a\"", "'"]),
-        (r"^(\d)(\d)(\d)\2\1$", ["12321", "00000"], ["12312"]),
-        (r"^(?:(a)|b)*\1$", ["ab", "aa", "b", "baa"], ["aba", "ac"]),  # a repetition forgets what its groups held
-        (r"^(?:(?<x>a)|(?<x>b))+\k<x>$", ["abb", "aa"], ["ab"]),
-        (r"^(a+)\1$", ["aa", "aaaa"], ["aaa", "a"]),
-        (r"(?i)^(\w+)-\1$", ["Ab-aB"], ["ab-ac"]),
-        (r"^(?>a+|ab)c$", ["aac"], ["abc"]),
-        (r"^a*+ab", [], ["aab"]),
-        (r"^(z)((a+)?(b+)?(c))*\3$", ["zaacaa", "zaacc"], ["zaacbb", "zaacbbbcac"]),
-        (r"\1(a)", ["a"], ["b"]),
-        (r"(?<=\1(\w+))b", ["aab", "xyxyb"], ["acb", "b"]),  # look-behind goes backwards: the group comes first
-    ],
-)
+@pytest.mark.parametrize(("pattern", "yes", "no"), cases("regular/patterns", "what_is_not_regular"))
 def test_what_is_not_regular_is_tested_at_the_end(pattern: str, yes: list[str], no: list[str]) -> None:
     """With the standard's meaning: a group that took no part matches nothing, and each repetition starts anew."""
     assert [text for text in yes if not matches(pattern, text)] == []
@@ -167,17 +142,7 @@ def test_states_made_as_texts_come_are_those_of_the_table() -> None:
         assert [lazy.search(text) for text in texts] == [table.matches(text) for text in texts], pattern
 
 
-EXPLODING = {
-    r"^(?=.{1,255}$)((.{1,63}\.){1,127}[a-z]{1,63})$": (
-        ["a.b", "a" * 63 + ".b", "...a"],
-        ["a", "a.B", "a" * 65 + ".b", ".b"],
-    ),
-    r"a.{30}b": (["a" + "x" * 30 + "b", "aaa" + "b" * 31], ["a" + "x" * 29 + "b", "ab"]),
-    r"^(a|b)*a(a|b){25}$": (["a" * 26, "b" + "a" * 26], ["a" * 25, "b" * 30]),
-    r"(ab){2,50000}c": (["ababc", "xababcx"], ["abc", "abab"]),
-    r"^(?!.*x.{20}y.{20}z)\w*$": (["xyz", ""], ["x y", "x" * 21 + "y" * 21 + "z"]),
-    r"\b(\w{1,40}-){1,40}\w\b.{1,99}$": (["ab-c d", "a-b-c-d e"], ["ab-c", "ab"]),
-}
+EXPLODING = cases("regular/patterns", "EXPLODING", globals())
 """Patterns whose tables are too big, with texts that they match and do not."""
 
 

@@ -15,28 +15,14 @@ from structgen.regular.regex.python import parse_python
 from structgen.regular.token_looks import token_language
 from structgen.testing import byte_vocabulary
 from tests.support.matching import plain_verdict
+from tests.support.tables import cases
 
 
 def texts(letters: str, longest: int) -> list[str]:
     return ["".join(each) for length in range(longest + 1) for each in product(letters, repeat=length)]
 
 
-@pytest.mark.parametrize(
-    ("pattern", "letters"),
-    [
-        (r"(?!if\b)\w+", "ifé "),
-        (r"(?!(if|i+f)\b)\w+", "if1"),
-        (r"'.*?(?<!\\)'", "'\\a"),
-        (r"<(?!!--)[^>]*>", "<!->"),
-        (r"a(?=b)b*", "ab"),
-        (r"x(?=.*y).*;", "xya;"),
-        (r"(?!\d)\w+", "1a_"),
-        (r"(a|b(?!a))+;", "ab;"),
-        (r"(?=(.)x)[ab].;", "abx;"),
-        (r"x[ab]*(?<=ab);", "abx;"),
-        (r"x((?<!b)a|b)+;", "abx;"),
-    ],
-)
+@pytest.mark.parametrize(("pattern", "letters"), cases("regular/token_looks", "a_token_is_what_python_matches_alone"))
 def test_a_token_is_what_python_matches_alone(pattern: str, letters: str) -> None:
     language = token_language(pattern, parse_python(pattern))
     for text in texts(letters, 5):

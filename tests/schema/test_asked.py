@@ -8,23 +8,13 @@ import jsonschema
 import pytest
 
 from structgen.schema.asked import with_nulls
+from tests.support.tables import cases
 
 NULL, TEXT = {"type": "null"}, {"type": "string"}
 MAYBE = {"anyOf": [TEXT, NULL]}
 
 
-@pytest.mark.parametrize(
-    ("schema", "required"),
-    [
-        ({"properties": {"a": MAYBE, "b": TEXT, "c": {"type": ["null"]}}, "required": ["b"]}, ["b", "a", "c"]),
-        ({"properties": {"a": {"enum": [1, None]}, "b": {"const": None}, "c": {}}}, ["a", "b"]),
-        ({"properties": {"a": {"$ref": "#/$defs/x~1y"}}, "$defs": {"x/y": MAYBE}}, ["a"]),
-        ({"properties": {"a": {"$ref": "#/properties/a"}}}, None),
-        ({"properties": {"a": MAYBE}, "not": {"required": ["a"]}}, None),
-        ({"oneOf": [{"properties": {"a": MAYBE}}, TEXT], "properties": {"a": MAYBE}}, None),
-        (True, None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("schema", "required"), cases("schema/asked", "members_that_may_be", globals()))  # fmt: skip
 def test_members_that_may_be_null_are_required(schema: Any, required: list[str] | None) -> None:
     asked = with_nulls(schema)
     assert (asked.get("required") if isinstance(asked, dict) else None) == required

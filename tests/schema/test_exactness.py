@@ -22,6 +22,7 @@ from tests.schema.test_properties import walk
 from tests.support.matching import byte_vocabulary, plain_verdict
 from tests.support.small_schemas import SmallSchemas, texts
 from tests.support.standard import Standard, satisfies
+from tests.support.tables import cases
 
 DRAFTS = [4, 6, 7, 2019, 2020]
 SEVEN = {"type": "number", "maximum": 103, "multipleOf": 7, "not": {"multipleOf": 3}}
@@ -86,61 +87,20 @@ def test_the_judge_agrees_with_two_validators(draft: int) -> None:
 
 
 @pytest.mark.parametrize("draft", DRAFTS)
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {"maxItems": 2, "not": {"uniqueItems": True}},
-        {"maxItems": 3, "minItems": 3, "not": {"uniqueItems": True}},
-        {"maxItems": 2, "anyOf": [{"not": {"uniqueItems": True}}, {"maxItems": 1}]},
-        {"maxItems": 2, "if": {"uniqueItems": True}, "then": {"maxItems": 1}},
-        {"maxItems": 2, "not": {"anyOf": [{"uniqueItems": True}, {"contains": {"type": "null"}}]}},
-        {"not": {"oneOf": [{"oneOf": [{"type": "integer"}, {"enum": [1.0]}]}]}},
-        {"anyOf": [{"type": "integer"}, {"enum": [1.0, 2]}]},
-        {"uniqueItems": True, "items": {"enum": [1, 2], "not": {"type": "integer"}}},
-        {"allOf": [{"oneOf": [{"type": "integer", "multipleOf": 2.5}, THIRTEEN]}, SEVEN]},
-        {"type": "integer", "multipleOf": 4001},
-        {"anyOf": [{"type": "integer", "multipleOf": 20011}, {"multipleOf": 2.5, "not": {"multipleOf": 7}}, THIRTEEN]},
-    ],
-)
+@pytest.mark.parametrize("schema", cases("schema/exactness", "schemas_that_were_judged", globals()))
 def test_schemas_that_were_judged_wrongly_in_some_draft(schema: Any, draft: int) -> None:
     """Their kinds: a repetition in the last item, a number's two spellings, unions of steps that are too large."""
     assert differences(schema, draft, texts()) == []
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {"allOf": [{"dependentSchemas": {"": {"prefixItems": [{}]}}, "unevaluatedProperties": {}}],
-         "unevaluatedItems": {"oneOf": [{"if": {}, "then": {"type": ["number"]}}]}},
-        {"unevaluatedItems": {"const": {}},
-         "allOf": [{"oneOf": [{"minItems": 1}, {"contains": {}, "maxContains": 0}]}]},
-        {"unevaluatedItems": False, "allOf": [{"anyOf": [{"minItems": 2}, {"prefixItems": [{}]}],
-                                               "unevaluatedProperties": {"type": "null"}}]},
-        {"unevaluatedProperties": False, "anyOf": [{"properties": {"a": {"type": "null"}}, "unevaluatedItems": False},
-                                                   {"properties": {"b": {}}, "required": ["b"]}]},
-        {"anyOf": [{"contains": {"contains": {}}}],
-         "oneOf": [{"prefixItems": [{"oneOf": [{"enum": [None, []]}]}], "uniqueItems": True,
-                    "oneOf": [{"minItems": 2}, {"dependentSchemas": {"ab": {"enum": []}}}]}]},
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("schema", cases("schema/exactness", "what_a_case_evaluates"))  # fmt: skip
 @pytest.mark.parametrize("draft", [2019, 2020])
 def test_what_a_case_evaluates_belongs_to_the_values_of_that_case(schema: Any, draft: int) -> None:
     """A place's `unevaluated...` forgot which of its cases had evaluated what."""
     assert differences(schema, draft, texts()) == []
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {"propertyNames": {"oneOf": [{"properties": {f"p{i}{j}": {"const": j} for j in range(8)}} for i in range(12)]}},
-        {"propertyNames": {"anyOf": [
-            {"maxLength": 1, "allOf": [{"anyOf": [{"required": [f"{i}{j}{k}"]} for k in range(8)]} for j in range(2)]}
-            for i in range(80)]}},
-        {"unevaluatedItems": {"type": "null"},
-         "allOf": [{"oneOf": [{"patternProperties": {f"^{i}{j}": {"const": j} for j in range(6)}, "prefixItems": [{}]},
-                              {"required": [f"r{i}"]}]} for i in range(6)]},
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("schema", cases("schema/exactness", "a_keyword_about_one", globals()))  # fmt: skip
 def test_a_keyword_about_one_type_reads_nothing_of_the_others(schema: Any) -> None:
     """Names are strings, and items stand in arrays: unions of objects beside them were multiplied out, for nothing."""
     small = [text for text in texts() if len(text) < 12]

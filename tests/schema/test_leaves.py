@@ -8,6 +8,7 @@ import pytest
 
 from structgen.schema.leaves import leaf_content
 from structgen.schema.reader import read
+from tests.support.tables import cases
 
 DRAFT_4 = "http://json-schema.org/draft-04/schema#"
 
@@ -21,17 +22,7 @@ def shapes_of(leaf: dict[str, Any], **options: Any) -> Any:
     return objects.properties[0].value.shapes
 
 
-@pytest.mark.parametrize(
-    "leaf",
-    [
-        {"type": "string"},
-        {"type": ["string", "null"], "minLength": 1},
-        {"pattern": "^a", "format": "date"},
-        {"enum": ["a", "b"]},
-        {"type": "integer", "minimum": 3},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("leaf", cases("schema/leaves", "equal_leaves_have_the"), ids=str)
 def test_equal_leaves_have_the_same_shapes_wherever_they_stand(leaf: dict[str, Any]) -> None:
     """Also in another schema, and whatever annotations stand beside them."""
     assert shapes_of(leaf) is shapes_of({"title": "t", **leaf, "default": 1, "description": "d"})

@@ -14,6 +14,7 @@ from structgen.errors import LimitExceeded
 from structgen.schema.places import MAX_PLACES, limited_places, long_places, patterns
 from structgen.schema.reader import read
 from tests.support.matching import byte_vocabulary, plain_verdict
+from tests.support.tables import cases
 from tests.support.thinning import as_slow
 
 
@@ -32,24 +33,7 @@ def far(k: int) -> str:
     return f"^(.*{chr(97 + k)}.{{17}}x|[0-9]{{2}})$"
 
 
-LIMITED = {
-    "multiples in contains": (
-        {"type": "array", "allOf": [{"contains": {"multipleOf": p}} for p in (2, 3, 5, 7, 11, 13)]},
-        "a table of more than 128 MB",
-    ),
-    "patterns in contains": (
-        {"type": "array", "allOf": [{"contains": {"pattern": overlapping(k)}} for k in range(8)]},
-        "256 sets of strings",
-    ),
-    "rules of one name": (
-        {"allOf": [{"not": {"additionalProperties": {"not": {"multipleOf": k + 2}}}} for k in range(10)]},
-        "10 existential rules",
-    ),
-    "patterns of names": (
-        {"type": "object", "patternProperties": {far(k): {"minimum": k} for k in range(10)}},
-        "10 patterns of names",
-    ),
-}
+LIMITED = cases("schema/places", "LIMITED", globals())
 
 
 @pytest.mark.parametrize("name", [as_slow(name) if name == "patterns in contains" else name for name in LIMITED])

@@ -25,28 +25,12 @@ from structgen.schema.references import IN_PLACE, REFERENCES
 from structgen.values.emptiness import Emptiness
 from tests.schema.test_scan import DRAFTS
 from tests.support.matching import byte_vocabulary
+from tests.support.tables import cases
 
 TYPES = ["null", "boolean", "integer", "number", "string", "array", "object"]
 SCHEMAS: list[Any] = [{}, {"type": "integer"}, {"type": "string", "maxLength": 1}, {"enum": [1, "a"]}]
 NAMES: list[Any] = [["a"], ["a", "b"]]
-ARGUMENTS: dict[str, list[Any]] = {
-    "type": [*TYPES, ["null", "array"], ["string", "object"]],
-    "enum": [[1], ["a", 2], [None], [[]], [{"a": 1}], [1.5]],
-    "const": [1, "abc", None, False, [1], {"b": 2}],
-    "minimum": [-3, 0, 0.5, 7],
-    "maximum": [-4, 0, 0.25, 7],
-    "minLength": [0, 1, 4],
-    "maxLength": [0, 1, 3],
-    "format": ["date", "ipv4", "uuid", "color", "regex"],
-    "items": SCHEMAS,
-    "additionalItems": SCHEMAS,
-    "maxItems": [0, 1, 3],
-    "uniqueItems": [True, False],
-    "maxContains": [0, 2],
-    "properties": [{"a": schema, "b": {"not": {}}} for schema in SCHEMAS],
-    "required": NAMES,
-    "additionalProperties": SCHEMAS,
-}
+ARGUMENTS: dict[str, list[Any]] = cases("schema/plain_keywords", "ARGUMENTS", globals())
 VOCABULARY = byte_vocabulary()
 
 
@@ -104,18 +88,7 @@ def test_each_keyword_leaves_a_value_of_every_type(name: str) -> None:
         assert all(_has_value({"type": kind, name: argument}) for argument in ARGUMENTS[name])
 
 
-RESTRICTIVE: dict[str, list[Any]] = {
-    **ARGUMENTS,
-    "minItems": [0, 1, 2],
-    "minProperties": [0, 1, 3],
-    "maxProperties": [0, 1],
-    "pattern": ["^a", "a{3}"],
-    "not": [{}, {"type": "object"}],
-    "additionalProperties": [False, True, {"type": "null"}],
-    "required": [[], ["a"], ["b"], ["c", "a"]],
-    "$ref": ["#", "#/$defs/x", "#/$defs/y"],
-    "unevaluatedProperties": [False],
-}
+RESTRICTIVE: dict[str, list[Any]] = cases("schema/plain_keywords", "RESTRICTIVE", globals())
 
 
 def _any_schema(rng: random.Random, depth: int) -> Any:

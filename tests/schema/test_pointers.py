@@ -17,6 +17,7 @@ from structgen.errors import LimitExceeded, RequestError, SchemaError, Unsatisfi
 from structgen.schema.keywords.dialects import DEFAULT, DIALECTS, dialect_of
 from structgen.schema.scan import every, joined
 from structgen.testing import byte_vocabulary
+from tests.support.tables import cases
 
 MISTAKES: list[tuple[str, Any]] = [
     ("type", "strng"), ("minLength", -1), ("enum", 3), ("minimum", "3"), ("anyOf", []), ("properties", {"q": 3}),
@@ -105,18 +106,7 @@ def test_every_refusal_leads_to_its_place(data_folder: Path) -> None:
     assert check(data_folder, 3) > 500
 
 
-@pytest.mark.parametrize(
-    ("schema", "pointer"),
-    [
-        ({"items": {"pattern": "("}}, "/items/pattern"),
-        ({"patternProperties": {"a/~(": {}}}, "/patternProperties/a~1~0("),
-        ({"items": {"pattern": "a{9999999}"}}, "/items/pattern"),
-        ({"properties": {"a/b": {"$ref": "#/$defs/x"}}}, "/properties/a~1b/$ref"),
-        ({"$defs": {"a": {"$dynamicRef": "#nowhere"}}}, "/$defs/a/$dynamicRef"),
-        ({"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}, "/$defs/"),
-        ({"items": {"oneOf": [{"minimum": i} for i in range(5000)]}, "minItems": 1, "type": "array"}, "/items"),
-    ],
-)
+@pytest.mark.parametrize(("schema", "pointer"), cases("schema/pointers", "the_place_is_that_of_the_keyword", globals()))
 def test_the_place_is_that_of_the_keyword(schema: Any, pointer: str) -> None:
     """Not that of the schema around it, nor that of what it refers to."""
     error = refusal(schema)

@@ -24,6 +24,7 @@ from structgen.schema.reader import read
 from structgen.schema.scan import SchemaScan
 from tests.support.schema_oracle import accepts
 from tests.support.speed import at_usual_speed
+from tests.support.tables import cases
 
 DRAFT_4 = "http://json-schema.org/draft-04/schema#"
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
@@ -87,24 +88,7 @@ def test_a_required_name_without_declaration_takes_the_rest() -> None:
     assert read({"required": ["a"], "additionalProperties": False}).shapes[0].objects is None
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {"type": "string", "minLength": 3, "maxLength": 2},
-        {"type": "integer", "minimum": 0.5, "exclusiveMaximum": 1},
-        {"type": "number", "minimum": 1, "exclusiveMaximum": 1},
-        {"type": "array", "minItems": 2, "maxItems": 1},
-        {"type": "array", "prefixItems": [{}], "items": False, "minItems": 2},
-        {"type": "object", "minProperties": 2, "maxProperties": 1},
-        {"type": "object", "required": ["a"], "properties": {"a": False}},
-        {"type": "object", "required": ["a", "b"], "maxProperties": 1},
-        {"type": "string", "enum": [1, None]},
-        {"const": 3, "enum": [4]},
-        {"enum": []},
-        {"allOf": [{"type": "string"}, {"type": "null"}]},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("schema", cases("schema/reader", "plain_contradictions_have_no"), ids=str)
 def test_plain_contradictions_have_no_shape_with_a_value(schema: dict[str, Any]) -> None:
     """Bounds that cross, an enum without a fitting value: seen without an automaton."""
     shapes = read(schema).shapes
@@ -163,18 +147,7 @@ def test_a_reference_to_nowhere_is_a_schema_error(reference: str) -> None:
 
 def test_names_and_base_uris_are_resolved() -> None:
     """`$anchor`, a nested `$id`, and draft 7's `#name`."""
-    schema = {
-        "$id": "http://example.com/root.json",
-        "$defs": {
-            "a": {"$anchor": "here", "type": "null"},
-            "b": {"$id": "sub/b.json", "$defs": {"c": {"type": "string"}}, "items": {"$ref": "#/$defs/c"}},
-        },
-        "properties": {
-            "a": {"$ref": "#here"},
-            "b": {"$ref": "sub/b.json"},
-            "c": {"$ref": "root.json#/$defs/a"},
-        },
-    }
+    schema = cases("schema/reader", "names_and_base_uris")
     node = read(schema)
     assert accepts(node, {"a": None, "b": ["x"], "c": None})
     assert not accepts(node, {"a": 1})
@@ -200,18 +173,7 @@ def test_other_documents_come_from_the_registry_with_their_own_draft() -> None:
         read(schema)
 
 
-@pytest.mark.parametrize(
-    ("reference", "told", "place"),
-    [
-        ("http://example.com/old", "found True; expected a schema", "http://example.com/old#/definitions/a"),
-        (
-            "http://example.com/old#/definitions/a",
-            "cannot be followed: .*in draft 4 a schema is an object",
-            "/items/$ref",
-        ),
-        ("http://example.com/old#/definitions/b", "leads nowhere", "/items/$ref"),
-    ],
-)
+@pytest.mark.parametrize(("reference", "told", "place"), cases("schema/reader", "boolean_schemas_in_a"))
 def test_boolean_schemas_in_a_registry_of_draft_4_are_schema_errors(reference: str, told: str, place: str) -> None:
     """Draft 4 has none; the `referencing` library falls over them with errors of Python's."""
     old = {"$schema": "http://json-schema.org/draft-04/schema#", "definitions": {"a": True}}
@@ -221,15 +183,7 @@ def test_boolean_schemas_in_a_registry_of_draft_4_are_schema_errors(reference: s
     assert found.value.pointer == place
 
 
-CIRCLES = [
-    {"$ref": "#"},
-    {"allOf": [{"$ref": "#"}]},
-    {
-        "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/a"}]}},
-        "$ref": "#/$defs/a",
-    },
-    {"items": {"oneOf": [{"$ref": "#/items"}, {"type": "null"}]}},
-]
+CIRCLES = cases("schema/reader", "CIRCLES")
 
 
 @pytest.mark.parametrize("schema", CIRCLES, ids=str)
@@ -308,53 +262,8 @@ def test_a_node_knows_where_it_stands() -> None:
     assert items.rest.pointer == "/$defs/a/items"
 
 
-DISJOINT: list[dict[str, Any]] = [
-    {"oneOf": [{"type": "string"}, {"type": ["null", "integer"]}]},
-    {"oneOf": [{"type": "integer", "maximum": 3}, {"type": "number", "exclusiveMinimum": 3}]},
-    {"oneOf": [{"const": "a"}, {"const": "b"}, {"enum": ["c", 1]}]},
-    {"oneOf": [{"maxLength": 2, "type": "string"}, {"minLength": 3, "type": "string"}]},
-    {
-        "type": "object",
-        "oneOf": [
-            {"properties": {"kind": {"const": kind}, "v": {"type": "null"}}, "required": ["kind"]} for kind in "abc"
-        ],
-    },
-    {
-        "type": "object",
-        "properties": {"kind": {"enum": ["a", "b"]}},
-        "required": ["kind"],
-        "oneOf": [{"properties": {"kind": {"const": "a"}}}, {"properties": {"kind": {"const": "b"}}}],
-    },
-    {
-        "oneOf": [
-            {"type": "object", "properties": {"a": {}}, "required": ["a"], "additionalProperties": False},
-            {"type": "object", "properties": {"b": {}}, "required": ["b"], "additionalProperties": False},
-        ]
-    },
-    {
-        "type": "array",
-        "minItems": 1,
-        "oneOf": [{"prefixItems": [{"const": 1}]}, {"prefixItems": [{"const": 2}]}],
-    },
-]
-OVERLAPPING: list[dict[str, Any]] = [
-    {"oneOf": [{"type": "integer"}, {"type": "number"}]},
-    {"oneOf": [{"pattern": "a"}, {"pattern": "b"}]},
-    {"oneOf": [{"required": ["a"]}, {"required": ["b"]}], "type": "object"},
-    {
-        "oneOf": [{"properties": {"kind": {"const": "a"}}}, {"properties": {"kind": {"const": "b"}}}],
-        "type": "object",
-    },
-    {"oneOf": [{"type": "array", "items": {"type": "null"}}, {"type": "array", "items": {"type": "string"}}]},
-    {
-        "oneOf": [
-            {"properties": {"kind": {"const": "a"}}, "required": ["kind"]},
-            {"properties": {"kind": {"const": "b"}}, "required": ["kind"], "type": ["object", "string"]},
-            {"properties": {"kind": {"const": "ab"}}, "required": ["kind"], "type": ["object", "number", "array"]},
-            {"items": {"type": "null"}, "type": "array"},
-        ]
-    },
-]
+DISJOINT: list[dict[str, Any]] = cases("schema/reader", "DISJOINT", globals())
+OVERLAPPING: list[dict[str, Any]] = cases("schema/reader", "OVERLAPPING")
 
 
 @pytest.mark.parametrize("schema", DISJOINT, ids=str)
@@ -414,14 +323,7 @@ def test_the_common_case_imports_no_schema_library() -> None:
     assert result.stdout.strip() == "[]"
 
 
-LOCAL = [
-    {"definitions": {"a": {"id": "#a", "type": "null"}}, "items": {"$ref": "#a"}},
-    {"id": "http://e.org/r", "definitions": {"a": {"id": "#a"}}, "items": {"$ref": "#a"}, "not": {"$ref": "#"}},
-    {"definitions": {"a": {"id": "#/definitions/b"}, "b": {}}, "items": {"$ref": "#/definitions/b"}},
-    {"definitions": {"a": {"id": "/x", "type": "null"}}, "items": {"$ref": "#/definitions/a"}},
-    {"x": {"y": {"$ref": "#/definitions/a"}}, "definitions": {"a": {"id": "b/c"}}, "items": {"$ref": "#/x/y"}},
-    {"$schema": DRAFT_7, "definitions": {"a": {"$id": "#a", "type": "null"}}, "items": {"$ref": "#a"}},
-]
+LOCAL = cases("schema/reader", "LOCAL", globals())
 
 
 @pytest.mark.parametrize("schema", LOCAL)
@@ -439,15 +341,7 @@ def test_what_is_followed_here_leads_where_the_library_leads(schema: dict[str, A
     assert {source: id(target) for source, (target, _) in short.items()} == {s: id(t) for s, (t, _) in long.items()}
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {"definitions": {"a": {"id": "x", "items": {"$ref": "#/definitions/b"}, "definitions": {"b": {}}}}},
-        {"id": "http://e.org/r", "definitions": {"a": {"id": "http://e.org/r"}}, "items": {"$ref": "#/definitions/a"}},
-        {"definitions": {"a": {"id": "#a"}, "b": {"id": "#a"}}, "items": {"$ref": "#/definitions/a"}},
-        {"definitions": {"a": {"id": "x#a"}}, "items": {"$ref": "#/definitions/a"}},
-    ],
-)
+@pytest.mark.parametrize("schema", cases("schema/reader", "what_takes_more_is"))
 def test_what_takes_more_is_left_to_the_library(schema: dict[str, Any]) -> None:
     """A reference below a base URI of its own, a base URI or a name that two places have, both in one."""
     scan = SchemaScan(schema)

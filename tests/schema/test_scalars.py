@@ -11,43 +11,15 @@ import pytest
 
 from structgen.constraints.basic import JsonSchema
 from structgen.regular.chardfa import from_pattern
-from structgen.regular.regex.counted import COUNTED_SPAN
 from structgen.schema.normal import Strings
 from structgen.schema.scalars import counted_class
 from structgen.values.sets.strings import string_holds
 from tests.support.matching import byte_vocabulary, plain_verdict
+from tests.support.tables import cases
 
 CHARACTERS = "aZ09_ \n\r\u2028<]\\^-é中😀\u0301\t"
-COUNTED = [
-    "^[a-z]{2,40}$",
-    "^[^<\\n]{0,30}$",
-    "^.{1,25}$",
-    r"^\w{0,17}$",
-    r"^\S{2,40}$",
-    r"^\p{L}{1,20}$",
-    r"^[\]\\x-]{1,18}$",
-    r"^[\s\S]{1,21}$",
-    r"^[\u{1F600}-\u{1F64F}é]{1,17}$",
-    r"^[^\s\S]{0,20}$",
-    r"^[\d]{1001}$",
-]
-OTHERS = [
-    "^[a-z]{3,}$",
-    f"^[a-z]{{1,{COUNTED_SPAN}}}$",
-    "^[a-z]{20}$",
-    "^[a-z]{5,80}$",
-    "^a{1,50}$",
-    "[a-z]{1,50}",
-    "^[a-z]{1,50}",
-    "^[a-z]{1,50}?$",
-    "^[a-z]{50,20}$",
-    "^[a-z]{1,50}|b$",
-    "^[[:alpha:]]{1,50}$",
-    "^[]a]{1,50}$",
-    "^[a-z]{1,5000000000}$",
-    r"^\b{1,50}$",
-    r"^\[a]{1,50}$",
-]
+COUNTED = cases("schema/scalars", "COUNTED")
+OTHERS = cases("schema/scalars", "OTHERS", globals())
 
 
 @pytest.mark.parametrize("pattern", COUNTED)
@@ -85,16 +57,7 @@ def test_a_pattern_for_the_whole_of_a_text_needs_no_anchors() -> None:
     assert counted_class("^[a-z]{1,50}$", anchored=True) == counted_class("^[a-z]{1,50}$")
 
 
-@pytest.mark.parametrize(
-    ("more", "least", "most"),
-    [
-        ({}, 2, 40),
-        ({"minLength": 5}, 5, 40),
-        ({"minLength": 1, "maxLength": 30}, 2, 30),
-        ({"maxLength": 90}, 2, 40),
-        ({"allOf": [{"pattern": "^[^e]*$", "maxLength": 33}]}, 2, 33),
-    ],
-)
+@pytest.mark.parametrize(("more", "least", "most"), cases("schema/scalars", "lengths_stand_beside_those"))
 def test_lengths_stand_beside_those_of_other_keywords(more: dict[str, object], least: int, most: int) -> None:
     """Whichever keyword comes first."""
     pattern = {"type": "string", "pattern": "^[a-f]{2,40}$"}

@@ -22,6 +22,7 @@ from structgen.explanation import explain
 from structgen.schema.keywords.table import ANNOTATION, KEYWORDS
 from structgen.schema.reader import read
 from tests.support.matching import accepts, byte_vocabulary
+from tests.support.tables import cases
 
 DRAFTS = {
     4: "http://json-schema.org/draft-04/schema#",
@@ -32,49 +33,7 @@ DRAFTS = {
 }
 
 # A malformed schema, where it is malformed, and the drafts that say so.
-MALFORMED: list[tuple[Any, str, tuple[int, ...]]] = [
-    ({"type": "strin"}, "/type", tuple(DRAFTS)),
-    ({"type": 5}, "/type", tuple(DRAFTS)),
-    ({"type": []}, "/type", tuple(DRAFTS)),
-    ({"type": ["null", "null"]}, "/type", tuple(DRAFTS)),
-    ({"type": [["null"]]}, "/type", tuple(DRAFTS)),
-    ({"minLength": -1}, "/minLength", tuple(DRAFTS)),
-    ({"maxLength": 1.5}, "/maxLength", tuple(DRAFTS)),
-    ({"maxItems": "3"}, "/maxItems", tuple(DRAFTS)),
-    ({"minProperties": True}, "/minProperties", tuple(DRAFTS)),
-    ({"minimum": "0"}, "/minimum", tuple(DRAFTS)),
-    ({"maximum": False}, "/maximum", tuple(DRAFTS)),
-    ({"exclusiveMinimum": True}, "/exclusiveMinimum", (4, 6, 7, 2019, 2020)),
-    ({"minimum": 1, "exclusiveMinimum": 0}, "/exclusiveMinimum", (4,)),
-    ({"required": ["a", "a"]}, "/required", tuple(DRAFTS)),
-    ({"required": "a"}, "/required", tuple(DRAFTS)),
-    ({"required": [1]}, "/required", tuple(DRAFTS)),
-    ({"required": []}, "/required", (4,)),
-    ({"enum": "a"}, "/enum", tuple(DRAFTS)),
-    ({"enum": []}, "/enum", (4,)),
-    ({"pattern": 3}, "/pattern", tuple(DRAFTS)),
-    ({"format": None}, "/format", tuple(DRAFTS)),
-    ({"properties": []}, "/properties", tuple(DRAFTS)),
-    ({"properties": {"a/b": {"items": 5}}}, "/properties/a~1b/items", tuple(DRAFTS)),
-    ({"properties": {"a": None}}, "/properties/a", tuple(DRAFTS)),
-    ({"properties": {"a": True}}, "/properties/a", (4,)),
-    ({"items": []}, "/items", (4, 6, 7, 2019, 2020)),
-    ({"items": [{}]}, "/items", (2020,)),
-    ({"items": [{"type": "x"}]}, "/items/0/type", (4, 6, 7, 2019)),
-    ({"prefixItems": {}}, "/prefixItems", (2020,)),
-    ({"anyOf": []}, "/anyOf", tuple(DRAFTS)),
-    ({"allOf": {}}, "/allOf", tuple(DRAFTS)),
-    ({"oneOf": [3]}, "/oneOf/0", tuple(DRAFTS)),
-    ({"not": 3}, "/not", tuple(DRAFTS)),
-    ({"additionalProperties": "no"}, "/additionalProperties", tuple(DRAFTS)),
-    ({"definitions": {"a": {"type": "x"}}}, "/definitions/a/type", tuple(DRAFTS)),
-    ({"$defs": {"a": 1}}, "/$defs/a", (2019, 2020)),
-    ({"uniqueItems": 1}, "/uniqueItems", tuple(DRAFTS)),
-    ({"multipleOf": 0}, "/multipleOf", tuple(DRAFTS)),
-    ({"$anchor": "#a"}, "/$anchor", (2019, 2020)),
-    ({"$id": "a#b"}, "/$id", (2019, 2020)),
-    ({"dependentRequired": {"a": ["b", "b"]}}, "/dependentRequired", (2019, 2020)),
-]
+MALFORMED: list[tuple[Any, str, tuple[int, ...]]] = cases("schema/scan", "MALFORMED", globals())
 
 
 @pytest.mark.parametrize(("schema", "pointer", "drafts"), MALFORMED, ids=lambda value: str(value)[:40])
@@ -131,18 +90,7 @@ def test_half_of_a_surrogate_pair_is_refused_with_its_pointer_or_restricts_nothi
 
 
 @pytest.mark.parametrize(
-    ("schema", "pointer"),
-    [
-        ({1: 2}, ""),
-        ({b"type": "integer"}, ""),
-        ({"items": {"anyOf": [{"type": "null"}, {None: 1}]}}, "/items/anyOf/1"),
-        ({"properties": {"a/b": {3: 1}}}, "/properties/a~1b"),
-        ({"properties": {4: {}}}, "/properties"),
-        ({"dependentRequired": {1: ["a"]}}, "/dependentRequired"),
-        ({"$vocabulary": {1: True}}, "/$vocabulary"),
-        ({"const": {"a": [{1: 2}]}}, "/const"),
-    ],
-    ids=str,
+    ("schema", "pointer"), cases("schema/scan", "keys_that_are_no_strings_are_refused", globals()), ids=str
 )
 def test_keys_that_are_no_strings_are_refused(schema: Any, pointer: str) -> None:
     """JSON has none; they were passed over."""
@@ -153,15 +101,7 @@ def test_keys_that_are_no_strings_are_refused(schema: Any, pointer: str) -> None
 
 SEVEN = {"$schema": DRAFTS[7]}
 FOUR = {"$schema": DRAFTS[4]}
-TWICE: list[tuple[dict[str, Any], str]] = [
-    ({"$defs": {"a": {"$id": "http://x/a"}, "b": {"$id": "http://x/a"}}}, "/$defs/b/$id"),
-    ({"$id": "http://x/", "$defs": {"a": {"$id": "a"}, "b": {"$id": "http://x/a"}}}, "/$defs/b/$id"),
-    ({"$id": "http://x/", "$defs": {"a": {"$id": "http://x/#"}}}, "/$defs/a/$id"),
-    ({"$defs": {"a": {"$anchor": "x"}, "b": {"$anchor": "x"}}}, "/$defs/b/$anchor"),
-    ({"$defs": {"a": {"$anchor": "x"}, "b": {"$dynamicAnchor": "x"}}}, "/$defs/b/$dynamicAnchor"),
-    ({**SEVEN, "definitions": {"a": {"$id": "#x"}, "b": {"$id": "#x"}}, "not": {"$ref": "#x"}}, "/definitions/b/$id"),
-    ({**FOUR, "properties": {"a": {"id": "p"}, "b": {"id": "p"}}, "not": {"$ref": "p"}}, "/properties/b/id"),
-]
+TWICE: list[tuple[dict[str, Any], str]] = cases("schema/scan", "TWICE", globals())
 ONCE: list[dict[str, Any]] = [
     {"$defs": {"a": {"$anchor": "x"}, "b": {"$id": "http://y", "$anchor": "x"}}, "$ref": "#x"},
     {"$defs": {"a": {"$anchor": "x", "$dynamicAnchor": "x"}}},
@@ -201,21 +141,7 @@ def test_a_value_may_stand_twice_in_an_enum(number: int) -> None:
     assert [accepts(constraint, text) for text in ('"a"', "1", "2")] == [True, True, False]
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {"uniqueItems": False},
-        {"patternProperties": {}},
-        {"then": {"type": "string"}},
-        {"if": {"type": "string"}},
-        {"not": False},
-        {"propertyNames": True},
-        {"x-widget": {"type": "no schema"}, "default": {"type": 5}, "nullable": True, "discriminator": {}},
-        {"properties": {"not": {}, "$ref": {}}},
-        {"enum": [{"not": {}, "$ref": 5}]},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("schema", cases("schema/scan", "what_restricts_nothing_is"), ids=str)
 def test_what_restricts_nothing_is_not_refused(schema: dict[str, Any]) -> None:
     """Annotations, unknown keywords, and arguments without effect."""
     assert read(schema).shapes

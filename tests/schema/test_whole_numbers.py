@@ -9,26 +9,12 @@ import pytest
 import structgen as sg
 from structgen.schema.whole_numbers import loads
 from structgen.testing import scripted
+from tests.support.tables import cases
 
 INTEGER, NUMBER = {"type": "integer"}, {"type": "number"}
 
 
-@pytest.mark.parametrize(
-    ("schema", "text", "expected"),
-    [
-        (INTEGER, "5.0", "5"),
-        (INTEGER, "5e2", "500"),
-        (NUMBER, "5.0", "5.0"),
-        ({"anyOf": [INTEGER, NUMBER]}, "5.0", "5.0"),
-        ({"anyOf": [INTEGER, {"type": "string"}]}, "5.0", "5"),
-        ({"type": "array", "prefixItems": [NUMBER], "items": INTEGER}, "[1.0, 2.0, 3]", "[1.0, 2, 3]"),
-        ({"properties": {"a": INTEGER, "b": NUMBER}}, '{"a": 1.0, "b": 1.0, "c": 1.0}', '{"a": 1, "b": 1.0, "c": 1.0}'),
-        ({"additionalProperties": {"$ref": "#/$defs/n"}, "$defs": {"n": INTEGER}}, '{"x": 7.0}', '{"x": 7}'),
-        ({"patternProperties": {"^i": INTEGER}, "additionalProperties": NUMBER}, '{"id": 7.0}', '{"id": 7.0}'),
-        ({"allOf": [{"type": "array"}, {"items": INTEGER}]}, "[[], 3.0]", "[[], 3]"),
-        (True, "[1.0]", "[1.0]"),
-    ],
-)
+@pytest.mark.parametrize(("schema", "text", "expected"), cases("schema/whole_numbers", "a_whole_number_is", globals()))
 def test_a_whole_number_is_an_int_where_every_schema_of_its_place_says_so(schema, text, expected):
     assert repr(loads(text, schema)) == expected.replace('"', "'")
 

@@ -15,18 +15,9 @@ from structgen.schema.written import as_written, mapped
 from structgen.testing import scripted
 from structgen.tools import Tool
 from tests.support.matching import verdicts
+from tests.support.tables import cases
 
-GEMINI = {
-    "type": "OBJECT",
-    "properties": {
-        "type": {"type": "STRING", "nullable": True},
-        "many": {"type": "ARRAY", "items": {"type": "INTEGER", "format": "int32"}, "minItems": "1", "maxItems": "3"},
-        "either": {"anyOf": [{"type": "NUMBER"}, {"type": "BOOLEAN"}]},
-        "in": {"type": "OBJECT", "properties": {"deep": {"type": "STRING", "enum": ["STRING"]}}},
-    },
-    "required": ["type"],
-    "propertyOrdering": ["many", "type"],
-}
+GEMINI = cases("schema/written", "GEMINI")
 
 
 def judged(schema: dict[str, Any], *values: Any, **options: Any) -> list[bool]:
@@ -72,49 +63,14 @@ def test_capitals_that_the_whole_does_not_have_are_refused_by_name(schema, point
         Tool.of({"name": "look", "parameters": schema})
 
 
-@pytest.mark.parametrize(
-    ("schema", "read"),
-    [({"allOf": [{"nullable": True}]}, {"allOf": [{}]}),
-     ({"type": "string", "nullable": True, "title": "t"}, {"type": ["string", "null"], "title": "t"}),
-     ({"type": "string", "enum": ["a"], "nullable": True}, {"type": ["string", "null"], "enum": ["a", None]}),
-     ({"$ref": "#/d", "nullable": True, "title": "t"}, {"title": "t", "anyOf": [{"$ref": "#/d"}, {"type": "null"}]}),
-     ({"minimum": 3, "exclusiveMinimum": True}, {"exclusiveMinimum": 3}),
-     ({"maximum": 3, "exclusiveMaximum": False}, {"maximum": 3}),
-     ({"nullable": True, "$ref": "#/$defs/d", "$defs": {"d": {"type": "string"}}, "$id": "x:/a", "minLength": 2},
-      {"$defs": {"d": {"type": "string"}}, "$id": "x:/a", "minLength": 2,
-       "anyOf": [{"$ref": "#/$defs/d"}, {"type": "null"}]}),
-     ({"items": [{"type": "string"}], "additionalItems": False}, {"prefixItems": [{"type": "string"}], "items": False}),
-     ({"definitions": {"t": {"items": [{}, {}]}}}, {"definitions": {"t": {"prefixItems": [{}, {}], "items": True}}}),
-     ({"items": []}, {"items": True}),
-     ({"nullable": False, "type": "string"}, {"type": "string"}),
-     ({"nullable": "yes"}, {"nullable": "yes"}),
-     ({"type": []}, {"type": []}),
-     ({"properties": {"nullable": {"type": "boolean"}}}, {"properties": {"nullable": {"type": "boolean"}}}),
-     ({"const": {"nullable": True}, "enum": [{"type": "INTEGER"}]},) * 2,
-     ({"$schema": "http://json-schema.org/draft-07/schema#", "nullable": True},) * 2,
-     (True, True)],
-)  # fmt: skip
+@pytest.mark.parametrize(("schema", "read"), cases("schema/written", "openapis_keywords_are_read", globals()))  # fmt: skip
 def test_openapis_keywords_are_read_where_they_are_keywords(schema, read):
     assert (mapped(schema, lambda each, _: each) if schema is True else as_written(schema).schema) == read
 
 
 CAT = {"type": "object", "properties": {"kind": {"type": "string"}, "n": {"type": "integer"}}, "required": ["n"]}
 DOG = {"type": "object", "properties": {"kind": {"type": "string"}, "n": {"type": "number", "nullable": True}}}
-PETS = {
-    "openapi": "3.0.3",
-    "components": {
-        "schemas": {
-            "Cat": CAT,
-            "Dog": DOG,
-            "Cow": {"type": "object", "properties": {"kind": {"enum": ["moo"]}}},
-            "Pet": {
-                "oneOf": [{"$ref": f"#/components/schemas/{name}"} for name in ("Cat", "Dog", "Cow")],
-                "discriminator": {"propertyName": "kind", "mapping": {"cat": "#/components/schemas/Cat", "tom": "Cat"}},
-            },
-        }
-    },
-    "paths": {"/": {"get": {"parameters": [{"name": "q", "schema": {"type": "string", "nullable": True}}]}}},
-}
+PETS = cases("schema/written", "PETS", globals())
 
 
 def test_the_branch_that_a_discriminator_names_is_the_one():
@@ -181,16 +137,7 @@ def test_what_nests_too_deeply_is_refused():
         as_written(schema)
 
 
-@pytest.mark.parametrize(
-    "beside",
-    [
-        {"$ref": "#/$defs/x"},
-        {"allOf": [{"$ref": "#/$defs/x"}]},
-        {"oneOf": [{"$ref": "#/properties/a"}]},
-        {"not": {"$ref": "#/definitions/y"}},
-        {"if": {"$ref": "#/definitions/y"}, "then": False},
-    ],
-)
+@pytest.mark.parametrize("beside", cases("schema/written", "what_references_lead_to"))
 def test_what_references_lead_to_stays_in_its_place_beside_nullable(beside: dict[str, Any]) -> None:
     """The whole schema went into a branch, and `#/$defs/x` led nowhere."""
     number = {"type": "object", "minProperties": 1}

@@ -17,6 +17,7 @@ from structgen.server import CLIENTS, Settings, client_lines
 from structgen.testing import scripted_chat
 from tests.support.patches import PATCH_GRAMMAR
 from tests.support.serving import served
+from tests.support.tables import cases
 
 PATCH = "*** Begin Patch\n*** Delete File: a b.py\n*** End Patch"
 ANY = {"type": "object", "properties": {"x": {"type": "string"}}, "required": ["x"]}
@@ -89,17 +90,7 @@ def test_bounds_are_lowered_and_told(agents):
     ] * 3
 
 
-@pytest.mark.parametrize(
-    ("field", "refused"),
-    [
-        ({"client_trace": {"a": 1}}, False),
-        ({"vendor_hint": "x"}, False),
-        ({"forced_schema": {}}, True),
-        ({"bad_words": ["x"]}, True),
-        ({"temprature": 0.5}, True),
-        ({"response_format": {"type": "text", "style": "x"}}, True),
-    ],
-)
+@pytest.mark.parametrize(("field", "refused"), cases("server/agents", "unknown_fields_are_ignored"))
 def test_unknown_fields_are_ignored_unless_they_constrain(agents, field, refused):
     def ask():
         messages = [{"role": "user", "content": "?"}]

@@ -22,6 +22,7 @@ from structgen.server.wire import Budget, Extras
 from structgen.testing import scripted_chat
 from tests.support.calling_models import random_chat
 from tests.support.serving import served
+from tests.support.tables import cases
 from tests.support.thinning import thinned
 
 ASK = [{"role": "user", "content": "Extract the person: name, age, city.\nText: Ada Moreau, 36, lives in Lyon."}]
@@ -212,46 +213,7 @@ def test_a_bias_makes_tokens_more_or_less_likely_among_those_that_may_come(demo,
     assert text.choices[0].text == "bbb"
 
 
-@pytest.mark.parametrize(
-    ("options", "code", "told"),
-    [
-        ({"extra_body": {"guided_json": "{"}}, "invalid_value", "expected a JSON Schema"),
-        ({"extra_body": {"guided_regex": "a", "structgen": {"regex": "b"}}}, "invalid_value", "guided_regex"),
-        ({"extra_body": {"web_search_options": {}}}, "unknown_parameter", "a tool of your own"),
-        ({"extra_body": {"min_tokens": 3}}, "unknown_parameter", "how short"),
-        ({"extra_body": {"chat_template_kwargs": {"chat_template": "x"}}}, "option_error", "no variable"),
-        ({"extra_body": {"order": "any"}}, "unknown_parameter", '"structgen": {"order": ...}'),
-        ({"extra_body": {"structgen": {"regx": "a"}}}, "unknown_parameter", "the nearest is structgen.regex"),
-        ({"extra_body": {"max_token": 3}}, "unknown_parameter", "the nearest is max_tokens"),
-        ({"functions": [{"name": "f", "parameters": {}}]}, "unknown_parameter", "pass tools"),
-        ({"response_format": {"type": "json_object", "schema": {}}}, "unknown_parameter", "json_schema"),
-        ({"response_format": {"type": "json_schema", "schema": {}}}, "unknown_parameter", "json_schema"),
-        ({"extra_body": {"structgen": {"regexp": "a"}}}, "unknown_parameter", "structgen.regexp"),
-        ({"extra_body": {"structured_outputs": {"structural_tag": "a"}}}, "unknown_parameter", "structural_tag"),
-        ({"extra_body": {"structgen": {"phrases": [{"text": "a", "where": "b"}]}}}, "unknown_parameter", "where"),
-        ({"extra_body": {"best_of": 3}}, "unknown_parameter", "structgen.beams"),
-        ({"logit_bias": {"2048": 3}}, "invalid_value", "logit_bias"),
-        ({"logit_bias": {"a": 3}}, "invalid_value", "logit_bias"),
-        ({"logit_bias": {"5": 101}}, "invalid_value", "logit_bias.5"),
-        ({"response_format": schema_format({"type": "nope"})}, "schema_error", "/type"),
-        ({"response_format": schema_format({"type": "string", "minLength": 5, "maxLength": 2})},
-         "unsatisfiable_schema", "the schema"),
-        ({"response_format": {"type": "json_schema", "json_schema": {"name": "x"}}}, "invalid_value", "schema"),
-        ({"extra_body": {"structgen": {"regex": "("}}}, "option_error", "("),
-        ({"extra_body": {"structgen": {"grammar": "start: x"}}}, "option_error", "'x'"),
-        ({"temperature": -1}, "option_error", "temperature"),
-        ({"temperature": "hot"}, "invalid_value", "temperature"),
-        ({"n": 0}, "invalid_value", "n"),
-        ({"max_tokens": 3, "response_format": schema_format(Person.model_json_schema())},
-         "option_error", "max_new_tokens=3"),
-        ({"messages": []}, "invalid_value", "messages"),
-        ({"messages": [{"role": "user", "content": "x" * 9000}]}, "context_length_exceeded", "tokens"),
-        ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:x"}}]}]},
-         "invalid_value", "reads no images"),
-        ({"messages": [{"role": "assistant", "content": "", "tool_calls": [{"id": "1", "type": "function"}]}]},
-         "invalid_value", "tool_calls"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("options", "code", "told"), cases("server/chat", "what_cannot_work_is_refused_by_name", globals()))  # fmt: skip
 def test_what_cannot_work_is_refused_by_name(chat, options, code, told):
     for stream in (False, True):
         body = refused(chat, stream=stream, **options)
@@ -302,18 +264,7 @@ def test_completions_with_canonical_tokens_stream_what_they_say(demo):
     assert "".join(chunk.choices[0].text for chunk in streamed) == choice.text == "".join(choice.logprobs.tokens)
 
 
-WEATHER = {
-    "type": "function",
-    "function": {
-        "name": "weather",
-        "description": "The weather in a city.",
-        "parameters": {
-            "type": "object",
-            "properties": {"city": {"type": "string"}, "days": {"type": "integer", "minimum": 1}},
-            "required": ["city", "days"],
-        },
-    },
-}
+WEATHER = cases("server/chat", "WEATHER")
 BOOK = {"type": "function", "function": {"name": "book", "parameters": {"type": "object", "properties": {}}}}
 CALLS = """Let me see.
 <tool_call>

@@ -17,41 +17,12 @@ from structgen.models.model import Model
 from structgen.server import Settings
 from structgen.testing import CLOSERS, ScriptedChatModel, scripted_chat
 from tests.support.serving import served
+from tests.support.tables import cases
 
 FOLDER = os.environ.get("STRUCTGEN_CLIENTS", "")
 MODEL = re.compile(r"""["'](?:\w+:)?((?:gpt|claude|o\d)[\w.-]*)["']""")
 """The name of a model in an example."""
-EXAMPLES = {
-    "openai": [
-        *(f"examples/{name}.py" for name in ("parsing", "parsing_stream", "parsing_tools", "parsing_tools_stream")),
-        *(f"examples/responses/{name}.py" for name in ("streaming", "streaming_tools", "structured_outputs_tools")),
-        "examples/responses/structured_outputs.py", "examples/demo.py", "examples/async_demo.py",
-    ],
-    "anthropic": [
-        *(f"examples/{name}.py" for name in ("messages", "messages_stream", "thinking", "thinking_stream", "tools")),
-        *(f"examples/{name}.py" for name in ("tools_stream", "tools_runner")),
-        "examples/structured_outputs.py", "examples/structured_outputs_streaming.py",
-    ],
-    "instructor": [f"README.md#{number}" for number in (0, 2, 9, 10, 11, 12, 13)],
-    "langchain-openai": [
-        *(f"src/oss/integrations/chat/openai.md#{blocks}" for blocks in ("3,4,5,6", "3,7,8,9,10", "11")),
-        "src/oss/models.mdx#0",
-    ],
-    "pydantic-ai-slim": [
-        *(f"docs/output.md#{number}" for number in (1, 2, 6, 9)),
-        *(f"docs/agent.md#{number}" for number in (0, 24, 26)),
-    ],
-    "llama-index": [
-        "llama-index-integrations/llms/llama-index-llms-openai/README.md#1,2,3,4,5",
-        "docs/src/content/docs/framework/understanding/agent/index.mdx#0,1,2,3,5",
-    ],
-    "openai-agents": [f"examples/basic/{name}.py" for name in ("hello_world", "stream_text", "tools")],
-    "openai-node": [
-        *(f"examples/chat-completions/{name}.ts" for name in ("parsing", "parsing-tools", "parsing-stream")),
-        *(f"examples/responses/{name}.ts" for name in ("structured-outputs", "streaming-tools")),
-    ],
-    "vercel": [f"examples/ai-functions/src/generate-text/openai/{n}.ts" for n in ("basic", "tool-call", "tool-choice")],
-}  # fmt: skip
+EXAMPLES = cases("server/clients", "EXAMPLES", globals())
 """A client -> its examples: files, or blocks of Python in a page, by their numbers."""
 
 

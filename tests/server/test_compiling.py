@@ -18,6 +18,7 @@ from structgen.server.compiling import Compilers
 from structgen.server.problems import Problem
 from tests.support.matching import byte_vocabulary
 from tests.support.releases import require_release
+from tests.support.tables import cases
 
 
 def forever():
@@ -194,30 +195,7 @@ def test_an_interrupt_that_a_weak_references_callback_swallows_is_not_reported()
     assert swallowed == [True]
 
 
-PROFILED = """
-import asyncio, sys
-from structgen.server.compiling import Compilers
-from structgen.server.problems import Problem
-
-def forever():
-    while True:
-        pass
-
-async def work():
-    compilers = Compilers(2, 0.5)
-    for _ in range(3):
-        assert await compilers.run(lambda: 42) == 42
-        try:
-            await compilers.run(forever)
-        except Problem:
-            pass
-    compilers.close()
-
-asyncio.run(work())
-sys.setprofile(lambda *event: None)
-(lambda: None)()
-sys.setprofile(None)
-"""
+PROFILED = cases("server/compiling", "PROFILED", globals())
 
 
 @pytest.mark.slow

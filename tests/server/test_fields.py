@@ -19,6 +19,7 @@ from structgen.server.problems import Problem
 from structgen.server.responses_wire import NOT_KEPT, ResponsesRequest
 from structgen.server.wire import _REFUSED, ChatRequest, TextRequest
 from tests.support.serving import served
+from tests.support.tables import cases
 
 ASK = [{"role": "user", "content": "Extract the person: name, age, city.\nText: Ada Moreau, 36, lives in Lyon."}]
 NULL = {"type": "json_schema", "json_schema": {"name": "answer", "schema": {"type": "null"}}}
@@ -38,28 +39,7 @@ def test_every_field_of_the_sdk_is_known(params, request_class):
     assert {name for name in params.__annotations__ if name not in known} == set()
 
 
-@pytest.mark.parametrize(
-    ("given", "read", "ignored"),
-    [
-        ({"seed": None, "verbosity": "low", "truncation": "auto"}, {}, ["verbosity", "truncation"]),
-        ({"top_k": -1, "min_p": 0.1}, {"structgen": {"top_k": 0, "min_p": 0.1}}, []),
-        ({"guided_regex": "a", "structgen": {"top_k": 2}}, {"structgen": {"top_k": 2, "regex": "a"}}, []),
-        ({"chat_template_kwargs": {"a": None}}, {"structgen": {"template_options": {"a": None}}}, []),
-        ({"structured_outputs": {"choice": ["a"]}}, {"structgen": {"choice": ["a"]}}, []),
-        ({"guided_json": '{"type": "null"}'}, {"response_format": NULL}, []),
-        ({"structured_outputs": {"json": {"type": "null"}, "regex": None}}, {"response_format": NULL}, []),
-        ({"response_format": {"type": "json_object", "json_schema": None}},
-         {"response_format": {"type": "json_object"}}, []),
-        ({"text": {"verbosity": "low"}, "reasoning": {"mode": "x", "effort": "low"}},
-         {"text": {}, "reasoning": {"effort": "low"}}, ["text.verbosity", "reasoning.mode"]),
-        ({"min_tokens": 0, "echo": False, "best_of": 1, "suffix": None}, {}, []),
-        ({"min_tokens": 3, "echo": True}, {"min_tokens": 3, "echo": True}, []),
-        ({"messages": [{"role": "user", "content": [{"type": "text", "text": "a", "cache_control": 1}], "name": None}]},
-         {"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}]}]}, []),
-        ({"tools": [{"type": "function", "function": {**FUNCTION, "strict": None}}], "cache_control": {}},
-         {"tools": [{"type": "function", "function": FUNCTION}]}, ["cache_control"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("given", "read", "ignored"), cases("server/fields", "fields_are_read_as_clients_mean_them", globals()))  # fmt: skip
 def test_fields_are_read_as_clients_mean_them(given, read, ignored):
     body, names = translated(given)
     assert (body, sorted(names)) == (read, sorted(ignored))

@@ -16,6 +16,7 @@ from structgen.demo import load_demo
 from structgen.server import Settings, process
 from tests.server.test_app import fetch
 from tests.support.serving import head, served
+from tests.support.tables import cases
 
 BODY = json.dumps({"model": "m", "prompt": "x", "max_tokens": 1})
 
@@ -41,12 +42,7 @@ def raw(server, *sent):
         return b"".join(parts)
 
 
-HOSTS = {
-    "localhost": True, "localhost:8000": True, "LOCALHOST.": True, "a.localhost": True, "127.0.0.1:1": True,
-    "127.9.9.9": True, "[::1]:8000": True, "evil.example": False, "evil.example:8000": False, "127.0.0.1.nip.io": False,
-    "localhost.evil.example": False, "192.168.0.1": False, "0.0.0.0": False, "[": False, "": False,
-    "localhost@evil.example": False, "evil.example@localhost": False, "localhost/evil": False,
-}  # fmt: skip
+HOSTS = cases("server/gate", "HOSTS")
 
 
 def test_a_server_without_a_key_is_called_by_names_of_this_machine(model, caplog):

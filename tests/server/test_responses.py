@@ -20,6 +20,7 @@ from structgen.server import Settings
 from structgen.server.responses_wire import ResponsesRequest
 from structgen.testing import scripted_chat
 from tests.support.serving import served
+from tests.support.tables import cases
 
 ASK = "Extract the person: name, age, city.\nText: Ada Moreau, 36, lives in Lyon."
 ADA = Person(name="Ada Moreau", age=36, city="Lyon")
@@ -138,17 +139,7 @@ def test_our_own_field_and_fields_without_an_effect(respond):
     assert answer.output_text in ("yes", "no")
 
 
-WEATHER = {
-    "type": "function",
-    "name": "weather",
-    "description": "The weather in a city.",
-    "parameters": {
-        "type": "object",
-        "properties": {"city": {"type": "string"}, "days": {"type": "integer", "minimum": 1}},
-        "required": ["city", "days"],
-    },
-    "strict": True,
-}
+WEATHER = cases("server/responses", "WEATHER")
 CALLS = """Let me see.
 <tool_call>
 {"name": "weather", "arguments": {"city": "Paris", "days": 2}}
@@ -248,24 +239,7 @@ def test_what_the_model_said_between_two_turns_is_one_message():
 IMAGE = {"type": "input_image", "image_url": "data:x"}
 
 
-@pytest.mark.parametrize(
-    ("options", "code", "told"),
-    [
-        ({"conversation": "conv_1"}, "unsupported_parameter", "conversation"),
-        ({"background": True}, "unsupported_parameter", "background"),
-        ({"prompt": {"id": "1"}}, "unsupported_parameter", "prompt"),
-        ({"extra_body": {"seed": 3}}, "unknown_parameter", "seed"),
-        ({"tools": ["web_search"]}, "invalid_value", "tools.0"),
-        ({"tools": [{"type": "function"}]}, "invalid_value", "tools.0"),
-        ({"text": schema_text({"type": "nope"})}, "schema_error", "/type"),
-        ({"max_output_tokens": -1}, "option_error", "max_new_tokens"),
-        ({"input": []}, "invalid_value", "input"),
-        ({"input": [{"type": "item_reference", "id": "msg_1"}]}, "invalid_value", "input.0.type"),
-        ({"input": [{"role": "tool", "content": "a"}]}, "invalid_value", "input.0.role"),
-        ({"input": [{"role": "user", "content": [IMAGE]}]}, "invalid_value", "reads no images"),
-        ({"input": [{"type": "function_call", "name": "f"}]}, "invalid_value", "input.0.call_id"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("options", "code", "told"), cases("server/responses", "what_cannot_work_is_refused_by_name", globals()))  # fmt: skip
 def test_what_cannot_work_is_refused_by_name(respond, options, code, told):
     for stream in (False, True):
         body = refused(respond, stream=stream, **options)

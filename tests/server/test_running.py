@@ -14,21 +14,9 @@ from contextlib import contextmanager
 
 import pytest
 
-LOADED = """
-import gc, sys
-from structgen.server.process import COLLECT_AFTER, SWITCH, prepare_process
+from tests.support.tables import cases
 
-many = [[] for _ in range(100_000)]
-prepare_process()
-assert gc.get_freeze_count() > len(many)
-assert len(gc.get_objects()) < 10_000
-assert gc.isenabled() and gc.get_threshold()[0] == COLLECT_AFTER
-assert sys.getswitchinterval() == SWITCH
-ring = []
-ring.append(ring)
-del ring
-assert gc.collect() == 1  # what comes later is still looked at
-"""
+LOADED = cases("server/running", "LOADED", globals())
 
 
 @pytest.mark.slow

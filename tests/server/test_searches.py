@@ -14,7 +14,7 @@ from structgen.demo import load_demo
 from structgen.demo.tasks import Person
 from structgen.server import Settings
 from tests.support.serving import served
-from tests.support.thinning import as_slow
+from tests.support.tables import cases
 
 ASK = [{"role": "user", "content": "Extract the person: name, age, city.\nText: Ada Moreau, 36, lives in Lyon."}]
 FORMAT = {"type": "json_schema", "json_schema": {"name": "person", "schema": Person.model_json_schema()}}
@@ -36,20 +36,7 @@ def create(demo, extras, **options):
     return demo.client.chat.completions.create(**given | options)
 
 
-@pytest.mark.parametrize(
-    ("phrase", "python"),
-    [
-        as_slow(("Moreau B", "Moreau B")),
-        as_slow(
-            ({"text": "paris", "at": "/city", "ignore_case": True}, sg.Phrase("paris", ignore_case=True, at="/city"))
-        ),
-        as_slow(({"any_of": ["Bo", "Cy"], "whole_word": True}, sg.AnyOf("Bo", "Cy", whole_word=True))),
-        ({"ordered": ["Cy", "Bo"], "at": "/name"}, sg.Ordered("Cy", "Bo", at="/name")),
-        ({"template": ["Cy", {"characters": [1, 2]}, "Bo", None, "x"]},
-         sg.Template("Cy", sg.Gap(characters=(1, 2)), "Bo", ..., "x")),
-    ],
-    ids=["text", "pointer", "any of", "ordered", "template"],
-)  # fmt: skip
+@pytest.mark.parametrize(("phrase", "python"), cases("server/searches", "phrases_are_said_as", globals()), ids=["text", "pointer", "any of", "ordered", "template"])  # fmt: skip
 def test_phrases_are_said_as_generate_says_them(demo, model, phrase, python):
     (choice,) = create(demo, {"phrases": [phrase], "beams": 4}).choices
     Person.model_validate_json(choice.message.content)
@@ -112,18 +99,7 @@ def test_a_client_that_leaves_frees_the_search(demo):
 
 
 @pytest.mark.parametrize(
-    ("extras", "options", "code", "told"),
-    [
-        ({"phrases": [{"text": "a", "any_of": ["b"]}]}, {}, "invalid_value", "structgen.phrases"),
-        ({"phrases": [{}]}, {}, "invalid_value", "structgen.phrases"),
-        ({"phrases": [{"text": "a", "at": "city"}]}, {}, "option_error", "JSON pointer"),
-        ({"phrases": ["x" * 200]}, {}, "dead_end", "x"),
-        ({"phrases": ["a"], "beams": 1}, {}, "option_error", "beams=8"),
-        ({"phrases": ["a"]}, {"temperature": 1}, "option_error", "temperature"),
-        ({"phrases": ["a"], "thinking": True}, {}, "option_error", "thinking"),
-        ({"beams": 9}, {}, "invalid_value", "8 at most"),
-        ({"beams": 0}, {}, "invalid_value", "structgen.beams"),
-    ],
+    ("extras", "options", "code", "told"), cases("server/searches", "what_a_search_cannot", globals())
 )
 def test_what_a_search_cannot_do_is_refused_by_name(demo, extras, options, code, told):
     with pytest.raises(openai.APIStatusError) as refusal:

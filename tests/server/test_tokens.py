@@ -8,6 +8,7 @@ import structgen as sg
 from structgen.demo import load_demo
 from structgen.server import Settings
 from tests.support.serving import served
+from tests.support.tables import cases
 
 try:
     import httpx2 as httpx
@@ -36,19 +37,7 @@ def test_a_prompt_has_the_tokens_that_the_model_reads(post):
     assert post("/tokenize", messages=messages, tools=[tool]).json()["count"] > len(chat)
 
 
-@pytest.mark.parametrize(
-    ("route", "body", "code"),
-    [
-        ("/tokenize", {}, "invalid_value"),
-        ("/tokenize", {"prompt": "a", "messages": [{"role": "user", "content": "a"}]}, "invalid_value"),
-        ("/tokenize", {"prompt": ""}, "option_error"),
-        ("/tokenize", {"prompt": "a", "model": "other"}, "model_not_found"),
-        ("/tokenize", {"prompt": "word " * 9000}, "context_length_exceeded"),
-        ("/detokenize", {"tokens": [2048]}, "invalid_value"),
-        ("/detokenize", {"tokens": "a"}, "invalid_value"),
-        ("/detokenize", {"tokens": [], "format": 1}, "unknown_parameter"),
-    ],
-)
+@pytest.mark.parametrize(("route", "body", "code"), cases("server/tokens", "what_cannot_be_read_is_refused", globals()))
 def test_what_cannot_be_read_is_refused(post, route, body, code):
     answer = post(route, **body)
     assert (answer.status_code // 100, answer.json()["error"]["code"]) == (4, code)

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from structgen.server.messages_wire import MessagesRequest
 from structgen.server.responses_wire import ResponsesRequest
 from structgen.server.wire import ChatRequest, Extras, SchemaFormat, TextRequest
+from tests.support.tables import cases
 
 ROUTES: dict[str, type[BaseModel]] = {
     "/v1/chat/completions": ChatRequest,
@@ -18,32 +19,8 @@ ROUTES: dict[str, type[BaseModel]] = {
     "/v1/responses": ResponsesRequest,
     "/v1/messages": MessagesRequest,
 }
-SCHEMAS: list[Any] = [
-    {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]},
-    {"$ref": "#/$defs/x", "$defs": {"x": {"anyOf": [{"type": "null"}, {"type": "array", "items": {"$ref": "#"}}]}}},
-    {"type": "string", "pattern": "^(a|b)*$", "maxLength": 5}, {"enum": []}, {"const": {"a": [1, None]}}, {"type": "x"},
-    {"$ref": "https://example.org/none"}, {"not": {}}, {"minimum": 1e308}, {"multipleOf": 1e-300}, {"type": []}, {},
-    {"pattern": "(a{1,1000}){1,1000}"}, {"format": "uuid", "type": "string"}, {"$ref": "#/nowhere"}, {"required": 5},
-]  # fmt: skip
-TOOL = {
-    "type": "object",
-    "required": ["type", "function"],
-    "properties": {
-        "type": {"enum": ["function", "function", "custom", "namespace", "web_search"]},
-        "function": {
-            "type": "object",
-            "required": ["name"],
-            "properties": {
-                "name": {"type": "string"}, "description": {"type": "string"}, "parameters": {"type": "object"},
-                "strict": {"type": "boolean"},
-            },
-        },
-        "name": {"type": "string"},
-        "custom": {"type": "object"},
-        "input_schema": {"type": "object"},
-        "tools": {"type": "array"},
-    },
-}  # fmt: skip
+SCHEMAS: list[Any] = cases("support/bodies", "SCHEMAS")
+TOOL = cases("support/bodies", "TOOL")
 """The shape of a tool; the server's own models read any value there."""
 TEXTS = [
     "", "x", "yes", "a" * 3000, "\x00", "\ud83d\ude00", "\u202e\u0301", "<|im_end|>", "{{ 1/0 }}", "../../etc/passwd",

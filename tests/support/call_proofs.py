@@ -13,26 +13,13 @@ from structgen.errors import CallSyntaxError, TokenRejected, UnsupportedSchema, 
 from structgen.masks import Grammar
 from structgen.tools import Tool
 from structgen.vocabulary import Vocabulary
+from tests.support.tables import cases
 
 TEXTS = (
     "x", "", " x ", "a\nb", "\n", 'a"b', "it's", "a\\b", "\\n", "12", "true", "null", "None", "é日🙂", "a, b=c",
     "f(x)]", '{"a": [1]}', "</x>", "<x>", "a</b>\n</c>\n", "\t", "&lt;", "}}", '"}',
 )  # fmt: skip
-VALUES: dict[str, tuple[dict[str, Any], tuple[Any, ...]]] = {
-    "string": ({"type": "string"}, TEXTS),
-    "number": ({"type": "number"}, (0, -12, 0.5, 1e30)),
-    "boolean": ({"type": "boolean"}, (True, False)),
-    "null": ({"type": "null"}, (None,)),
-    "array": ({"type": "array", "items": {"type": "string"}}, ([], ["x"], [*TEXTS])),
-    "object": (
-        {
-            "type": "object",
-            "properties": {"a": {"type": "string"}, "b": {"type": "array", "items": {"type": ["number", "boolean"]}}},
-            "additionalProperties": False,
-        },
-        ({}, {"a": 'x"'}, {"b": [1, True, -0.5], "a": "</x>"}, {"b": []}),
-    ),
-}
+VALUES: dict[str, tuple[dict[str, Any], tuple[Any, ...]]] = cases("support/call_proofs", "VALUES", globals())
 """JSON type -> a schema, and values of it that a format may garble. To these come texts that the format itself
 writes."""
 

@@ -11,6 +11,7 @@ from structgen.testing import HERMES, ScriptedModel
 from structgen.vocabulary import Vocabulary
 from tests.support.chat_templates import control_tokens, format_of, template_of
 from tests.support.small_tokenizers import byte_level_bpe
+from tests.support.tables import cases
 
 MISTRAL = """{%- for message in messages %}{% if message.role == "user" %}[INST]{{ message.content }}[/INST]\
 {% elif message.tool_calls %}{% for call in message.tool_calls %}[TOOL_CALLS]{{ call.function.name }}[CALL_ID]\
@@ -19,17 +20,7 @@ MISTRAL = """{%- for message in messages %}{% if message.role == "user" %}[INST]
 {% else %}{{ message.content }}<|im_end|>{% endif %}{% endfor %}"""
 """A name between special tokens, an id, and JSON; no text before calls."""
 
-XML = """{%- for message in messages %}<|im_start|>{{ message.role }}
-{{ message.content }}{% for call in message.tool_calls or [] %}
-<tool_call>
-<function={{ call.function.name }}>
-{% for key, value in call.function.arguments | items %}<parameter={{ key }}>
-{{ value if value is string else value | tojson }}
-</parameter>
-{% endfor %}</function>
-</tool_call>{% endfor %}<|im_end|>
-{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
-{% endif %}"""
+XML = cases("support/calling_models", "XML", globals())
 """Arguments key by key."""
 
 TEMPLATES = {"hermes": HERMES, "mistral": MISTRAL, "xml": XML}

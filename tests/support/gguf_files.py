@@ -10,17 +10,9 @@ import gguf
 from torch import Tensor
 from transformers import LlamaForCausalLM
 
-NAMES = {
-    "self_attn.q_proj": "attn_q",
-    "self_attn.k_proj": "attn_k",
-    "self_attn.v_proj": "attn_v",
-    "self_attn.o_proj": "attn_output",
-    "mlp.gate_proj": "ffn_gate",
-    "mlp.up_proj": "ffn_up",
-    "mlp.down_proj": "ffn_down",
-    "input_layernorm": "attn_norm",
-    "post_attention_layernorm": "ffn_norm",
-}
+from tests.support.tables import cases
+
+NAMES = cases("support/gguf_files", "NAMES")
 
 
 def write_gguf(path: Path, model: LlamaForCausalLM, tokenizer: Any, chat_template: str | None = None) -> Path:

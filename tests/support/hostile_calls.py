@@ -26,19 +26,9 @@ from structgen.masks import Grammar
 from structgen.testing import byte_vocabulary
 from structgen.tools import Tool
 from structgen.vocabulary import Vocabulary
+from tests.support.tables import cases
 
-TYPES: dict[str, Any] = {
-    "text": {"type": "string"},
-    "maybe": {"type": ["string", "null"]},
-    "either": {"type": ["string", "integer"]},
-    "count": {"type": "integer"},
-    "share": {"type": "number"},
-    "flag": {"type": "boolean"},
-    "unit": {"enum": ["C", "F", "it's", 'a"b', "</x>"]},
-    "items": {"type": "array", "items": {"type": "string"}},
-    "options": {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}},
-                "additionalProperties": False},
-}  # fmt: skip
+TYPES: dict[str, Any] = cases("support/hostile_calls", "TYPES")
 PIECES = (
     '"', "'", "\\", "\n", "\t", " ", ",", ":", "=", "(", ")", "[", "]", "{", "}", "a", "Rome", "12", "-1.5",
     "true", "null", "None", "é", "日本", "🙂", "</parameter>", "\n</parameter>\n", "<parameter=text>",

@@ -18,19 +18,11 @@ from structgen.errors import TokenRejected
 from structgen.masks.grammar import Grammar, Matcher
 from structgen.vocabulary import Vocabulary
 from tests.support.reference_masks import FullPosition, Reference
+from tests.support.tables import cases
 
 END = 256
 
-PIECES = (
-    b'{"', b'": ', b'":', b'": "', b'", "', b'"}', b'",', b'"]', b'}]', b'}}', b"]]", b", ", b"[[", b'["', b'{}', b'[]',
-    b'""', b'"\\', b'\\"', b"\\\\", b"\\u", b"\\u0", b"\\u00", b"\\ud8", b"\\ud83d", b"\\ude00", b"D83D\\uDE", b"\\n",
-    b"tr", b"true", b"ue", b"false", b"null", b"ull", b"10", b"100", b"0.", b".5", b"-1", b"e5", b"E+", b"00", b"12",
-    b"\xf0\x9f", b"\x98\x80", b"\x80\x80", b"\xc3", b"\xc3\xa9", b"\xe2\x82", b"\xe2\x82\xac", b"\xac", b"\xed\xa0",
-    b"\xed\xa0\x80", b"\xc0\x80", b"\xf4\x90", b"name", b"na", b"me", b'me"', b'name"', b'name":', b'e": {', b"ag",
-    b"age", b'e": ', b" ", b"  ", b"\n", b"\n  ", b"  \n", b"\t", b"the", b"he ", b" the", b"abc", b"aaaa", b"aaaaaaaa",
-    b"Zz", b"_x", b'a"', b'aa", "', b'b": [', b'"b"', b'x", "y', b"\xe4\xb8\xad", b"\xe4\xb8\xad\xe6\x96\x87", b'"\xe4',
-    b'": ', b'", "', b"aaaa", b"\xc3\xa9", b"true", b"},{", b"], [", b'}, {"', b"\x00", b"\x1f\x20", b'"\n', b" \x7f",
-)  # fmt: skip
+PIECES = cases("support/matching", "PIECES", globals())
 """What tokens of real vocabularies look like where it is hard: structure and text in one, halves of characters and of
 escapes, what is never legal, and (at the end) some bytes a second and third time."""
 

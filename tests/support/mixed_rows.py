@@ -25,18 +25,13 @@ from structgen.guards import BannedPattern
 from structgen.testing import ByteTokenizer, byte_vocabulary
 from structgen.vocabulary import Vocabulary
 from tests.support.judges import seven
+from tests.support.tables import cases
 
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2}
 WITHOUT_Z = Vocabulary.from_tokens(
     [None if byte == ord("z") else bytes([byte]) for byte in range(256)] + [None], end_ids=[256], width=257
 )
-PATTERNS = [
-    r"\{[a-f]{3,6}:( [0-9]{2,4},){3,5} [A-Z]{2}\}",
-    "(one fixed text|another (fixed|fine) text)!",
-    "(a[bz]z|b[cz]){2,5}d[efg]{3}",  # no z can be spelled: rows go back
-    "[^z]{5,30}",
-    None,
-]
+PATTERNS = cases("support/mixed_rows", "PATTERNS")
 WAYS = [
     sg.Sampling(),
     sg.Sampling(temperature=1.0, seed=5),

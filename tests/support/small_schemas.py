@@ -9,29 +9,16 @@ from random import Random
 from typing import Any
 
 from structgen.schema.keywords.dialects import URIS
+from tests.support.tables import cases
 
 NAMES = ["", "a", "b", "ab"]
 VALUES: list[Any] = [None, True, False, 0, 1, 1.0, 2, 1.5, "", "a", "ab", [], {}, [1], [None], {"a": 1}]
 TYPES = ["null", "boolean", "integer", "number", "string", "array", "object"]
-ABOUT = {
-    "array": ["prefix", "items", "additionalItems", "minItems", "maxItems", "uniqueItems", "contains",
-              "unevaluatedItems"],
-    "object": ["properties", "patternProperties", "additionalProperties", "propertyNames", "required",
-               "minProperties", "maxProperties", "dependent names", "dependent schemas", "unevaluatedProperties"],
-    "number": ["multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "type", "const"],
-    "string": ["minLength", "maxLength", "pattern"],
-}  # fmt: skip
+ABOUT = cases("support/small_schemas", "ABOUT")
 COMBINING = ["allOf", "anyOf", "oneOf", "not", "if", "enum", "const", "type"]
 LEAVES = ["minItems", "maxItems", "uniqueItems", "minimum", "maximum", "multipleOf", "minLength", "required", "const",
           "minProperties", "maxProperties"]  # fmt: skip
-SINCE = {
-    "contains": 6,
-    "propertyNames": 6,
-    "const": 6,
-    "if": 7,
-    "unevaluatedItems": 2019,
-    "unevaluatedProperties": 2019,
-}
+SINCE = cases("support/small_schemas", "SINCE")
 STEPS = [1, 2, 0.5, 1.5, 3, 0.1, 2.5, 7, 13, 0.01, 0.25, 11, 4001, 20011]
 
 

@@ -9,6 +9,8 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, PreTrainedModel
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
+from tests.support.tables import cases
+
 WIDTH = 260
 BIGGEST = 12_000_000
 """Parameters; what has more has parts that its fields do not shrink."""
@@ -36,24 +38,7 @@ IDS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 256, "decoder_start
 TINY = SIZES | EXPERTS | LATENT | STATES | IDS
 
 BY_TURNS = ["linear_attention", "full_attention"] * 2
-OWN: dict[str, dict[str, Any]] = {
-    "bailing_hybrid": {"layer_types": BY_TURNS, "num_key_value_heads": 4},
-    "bamba": {"attn_layer_indices": [1]},
-    "gemma3n_text": {"layer_types": BY_TURNS, "num_kv_shared_layers": 2, "activation_sparsity_pattern": [0.0] * 4},
-    "gpt_neo": {"attention_types": [[["global", "local"], 2]], "num_layers": 4, "window_size": 6},
-    "granitemoehybrid": {"layer_types": ["mamba", "attention"] * 2},
-    "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1},
-    "kimi_linear": {"layer_types": BY_TURNS, "num_key_value_heads": 4},
-    "lfm2": {"layer_types": ["conv", "full_attention"] * 2},
-    "lfm2_moe": {"layer_types": ["conv", "full_attention"] * 2},
-    "mamba2": {"num_heads": 8},
-    "moshi": {"sliding_window": 256},
-    "xlstm": {"hidden_size": 32, "num_hidden_layers": 2, "num_heads": 4, "chunk_size": 8, "head_dim": None},
-    "xmod": {"default_language": "en_XX"},
-    "zamba": {"layers_block_type": ["mamba", "hybrid"] * 2, "num_key_value_heads": 4},
-    "zamba2": {"layers_block_type": ["mamba", "hybrid"] * 2, "mamba_headdim": 8, "n_mamba_heads": 8, "mamba_expand": 2},
-    "zaya": {"num_experts_per_tok": 1},
-}
+OWN: dict[str, dict[str, Any]] = cases("support/tiny_configurations", "OWN", globals())
 OWN["gemma3n_text"]["layer_types"] = ["sliding_attention", "full_attention"] * 2
 OWN["zamba2"]["num_key_value_heads"] = 4
 
@@ -92,39 +77,5 @@ def make(model_type: str, *, encoder_decoder: bool) -> PreTrainedModel:
     return module
 
 
-WAYS: dict[str, dict[str, str]] = {
-    "causal": {
-        "SlotForward": """
-            afmoe apertus arcee aria_text axk1 beam bert bert-generation big_bird biogpt bitnet codegen cohere
-            cohere2 cohere2_moe ctrl cwm deepseek_v2 deepseek_v3 diffllama doge dots1 electra emu3 ernie
-            ernie4_5 ernie4_5_moe exaone4 exaone_moe falcon flex_olmo flint gemma gemma2 gemma3_text
-            gemma3n_text gemma4 gemma4_text gemma4_unified_text git glm glm4 glm4_moe glm4_moe_lite gpt-sw3 gpt2
-            gpt_bigcode gpt_neox gpt_neox_japanese gpt_oss gptj granite granite_swa granitemoe granitemoe_swa
-            granitemoeshared helium hrm_text hunyuan_v1_dense hunyuan_v1_moe hy_v3 hyperclovax internlm3
-            iquestcoder jais2 jetmoe kolibri1 laguna llama llama4 llama4_text longcat_flash megatron-bert mellum
-            mimo_v2_flash minicpm3 minimax_m2 minimax_m3_vl_text ministral ministral3 mistral mixtral
-            modernbert-decoder moshi nanochat nemotron olmo olmo2 olmo3 olmoe opt persimmon phi phi3
-            phi4_multimodal phimoe qwen2 qwen2_moe qwen3 qwen3_moe rembert seed_oss smollm3 solar_open stablelm
-            starcoder2 vaultgemma xglm youtu
-        """,
-        "HybridForward": """
-            bailing_hybrid bamba falcon_h1 falcon_mamba granitemoehybrid jamba kimi_linear lfm2 lfm2_moe lfm3 mamba
-            mamba2 nemotron_h olmo_hybrid qwen3_5 qwen3_5_moe qwen3_5_moe_text qwen3_5_text qwen3_next zamba zamba2 zaya
-        """,
-        "SoloForward": """
-            axk2 bart bigbird_pegasus blenderbot blenderbot-small bloom deepseek_v32 deepseek_v4 glm_moe_dsa
-            gpt_neo hy_v4 inkling2_text inkling_text marian mbart mllama mpt mvp pegasus plbart roformer trocr
-            whisper
-        """,
-        "WholeForward": """
-            minimax openai-gpt recurrent_gemma rwkv
-        """,
-    },
-    "encoder-decoder": {
-        "SoloForward": """
-            bart bigbird_pegasus blenderbot blenderbot-small led longt5 m2m_100 marian mbart mt5 mvp nllb-moe
-            pegasus pegasus_x plbart seamless_m4t seamless_m4t_v2 switch_transformers t5 t5gemma umt5
-        """,
-    },
-}
+WAYS: dict[str, dict[str, str]] = cases("support/tiny_configurations", "WAYS", globals())
 """By whether they are encoder-decoders, and by the way that they are read, their names in transformers."""

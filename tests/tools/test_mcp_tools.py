@@ -21,6 +21,8 @@ from mcp import types  # noqa: E402 - only where it is there
 from mcp.server import MCPServer  # noqa: E402
 from mcp.server.mcpserver import exceptions  # noqa: E402
 
+from tests.support.tables import cases  # noqa: E402
+
 
 def png() -> str:
     image, data = pytest.importorskip("PIL.Image"), io.BytesIO()
@@ -163,17 +165,7 @@ class ByParameters(ByCursor):
         return await ByCursor.list_tools(self, cursor=params and params.cursor)
 
 
-PROCESS = """
-from mcp.server import MCPServer
-made = MCPServer("process")
-
-@made.tool()
-def greet(name: str) -> str:
-    '''Greets.'''
-    return f"Hello {name}"
-
-made.run("stdio")
-"""
+PROCESS = cases("tools/mcp_tools", "PROCESS", globals())
 
 
 def test_a_server_in_a_process_of_its_own():

@@ -19,49 +19,9 @@ from structgen.errors import OptionError, SchemaError, ToolError
 from structgen.testing import scripted_chat
 from structgen.tools import Tool
 from structgen.tools.api_requests import HttpRequest
+from tests.support.tables import cases
 
-PETS: dict[str, Any] = {
-    "openapi": "3.0.3",
-    "info": {"title": "Pets", "version": "1"},
-    "servers": [{"url": "https://{where}.example.org/v1/", "variables": {"where": {"default": "pets"}}}],
-    "paths": {
-        "/pets/{id}": {
-            "parameters": [{"$ref": "#/components/parameters/Id"}],
-            "get": {
-                "operationId": "getPet", "summary": "Gets a pet.", "description": "By its id.",
-                "parameters": [
-                    {"name": "fields", "in": "query", "schema": {"type": "array", "items": {"type": "string"}}},
-                    {"name": "tags", "in": "query", "explode": False,
-                     "schema": {"type": "array", "items": {"type": "string"}}},
-                    {"name": "where", "in": "query", "style": "deepObject", "schema": {"type": "object"}},
-                    {"name": "near", "in": "query", "content": {"application/json": {"schema": {"type": "object"}}}},
-                    {"name": "X-Trace", "in": "header", "schema": {"type": "boolean"}},
-                    {"name": "session", "in": "cookie", "schema": {"type": "string"}},
-                    {"name": "Authorization", "in": "header", "schema": {"type": "string"}},
-                ],
-            },
-            "put": {"requestBody": {"$ref": "#/components/requestBodies/Pet"},
-                    "parameters": [{"name": "id", "in": "query", "required": True, "schema": {"type": "integer"}}]},
-        },
-        "/login": {"post": {"operationId": "log in", "requestBody": {"content": {
-            "application/x-www-form-urlencoded": {"schema": {"properties": {"user": {"type": "string"}}}}
-        }}}},
-    },
-    "components": {
-        "parameters": {"Id": {"name": "id", "in": "path", "required": True, "description": "Which pet.",
-                              "schema": {"type": "string", "maxLength": 40}}},
-        "requestBodies": {"Pet": {"required": True, "description": "The new pet.", "content": {
-            "application/json": {"schema": {"$ref": "#/components/schemas/Pet"}}}}},
-        "schemas": {
-            "Pet": {"type": "object", "required": ["id", "name"], "properties": {
-                "id": {"type": "integer", "readOnly": True}, "name": {"type": "string"},
-                "owner": {"$ref": "#/components/schemas/Owner", "nullable": True},
-                "weight": {"type": "number", "minimum": 0, "exclusiveMinimum": True, "nullable": True},
-                "parents": {"type": "array", "items": {"$ref": "#/components/schemas/Pet"}, "maxItems": 2}}},
-            "Owner": {"type": "object", "properties": {"name": {"type": "string"}}},
-        },
-    },
-}  # fmt: skip
+PETS: dict[str, Any] = cases("tools/openapi", "PETS")
 
 
 def requests(document: dict[str, Any] = PETS, **options: Any) -> dict[str, Tool]:
@@ -74,19 +34,7 @@ def sent(name: str, arguments: dict[str, Any], **options: Any) -> HttpRequest:
 
 def test_a_discriminator_names_the_body_and_a_base_of_its_branches_stays_open():
     """A branch that extends another schema by `allOf` has members that this one does not declare."""
-    schemas = {
-        "Pet": {
-            "oneOf": [{"$ref": "#/components/schemas/Cat"}, {"$ref": "#/components/schemas/Dog"}],
-            "discriminator": {"propertyName": "kind", "mapping": {"cat": "#/components/schemas/Cat", "dog": "Dog"}},
-        },
-        "Cat": {
-            "type": "object",
-            "properties": {"kind": {"type": "string"}, "n": {"type": "integer"}},
-            "required": ["n"],
-        },
-        "Dog": {"allOf": [{"$ref": "#/components/schemas/Base"}, {"properties": {"n": {"type": "string"}}}]},
-        "Base": {"type": "object", "properties": {"kind": {"type": "string"}}},
-    }
+    schemas = cases("tools/openapi", "a_discriminator_names_the")
     body = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Pet"}}}}
     paths = {"/p": {"post": {"operationId": "add", "requestBody": body}}}
     document = {
@@ -159,19 +107,7 @@ def changed(path: str, value: Any) -> dict[str, Any]:
     return document
 
 
-@pytest.mark.parametrize(
-    ("document", "options", "why"),
-    [({"swagger": "2.0"}, {}, "openapi=None: expected a document"),
-     (changed("servers", []), {}, "server='': expected the URL"),
-     (changed("servers", [{"url": "/v1"}]), {}, "server='/v1': expected the URL"),
-     (PETS, {"only": ["get"]}, "only='get'"),
-     (PETS, {"send": 3}, "send=3"),
-     (changed("paths /login post operationId", "getPet"), {}, "operationId='getPet': expected one operation of each"),
-     (changed("components schemas Pet properties owner $ref", "o.yaml#/Owner"), {}, "leads out of the document"),
-     (changed("components schemas Pet properties owner $ref", "#/components/x"), {}, "leads nowhere"),
-     (changed("components parameters Id", {"$ref": "#/components/parameters/Id"}), {}, "leads to itself"),
-     (changed("paths /login post requestBody content", {"multipart/form-data": {}}), {}, "multipart/form-data: exp")],
-)  # fmt: skip
+@pytest.mark.parametrize(("document", "options", "why"), cases("tools/openapi", "what_cannot_be_read", globals()))  # fmt: skip
 def test_what_cannot_be_read_is_refused_by_name(document, options, why):
     with pytest.raises((OptionError, SchemaError), match=why):
         Tool.from_openapi(document, **options)

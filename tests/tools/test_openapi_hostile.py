@@ -16,6 +16,7 @@ from structgen.tools import Tool, openapi
 from structgen.tools.api_requests import HttpRequest
 from structgen.tools.openapi import functions_of
 from tests.support.bodies import junk, mutated
+from tests.support.tables import cases
 from tests.tools.test_openapi import PETS
 
 ANIMAL: dict[str, Any] = {
@@ -28,24 +29,9 @@ CAT = {
     "properties": {"kind": {"type": "string"}, "n": {"type": "integer", "enum": [1, 2], "nullable": True},
                    "kids": {"type": "array", "items": {"$ref": "#/components/schemas/Cat"}}},
 }  # fmt: skip
-ANIMALS: dict[str, Any] = {
-    "openapi": "3.0.3", "servers": [{"url": "/v1"}],
-    "paths": {"/p/{id}": {"post": {
-        "operationId": "add", "parameters": [{"name": "id", "in": "path", "schema": COUNT}],
-        "requestBody": {"content": {"application/json": {"schema": ANIMAL}}},
-    }}},
-    "components": {"schemas": {
-        "Cat": CAT, "Dog": {"allOf": [{"$ref": "#/components/schemas/Cat"}, {"properties": {"n": {"type": "string"}}}]},
-    }},
-}  # fmt: skip
+ANIMALS: dict[str, Any] = cases("tools/openapi_hostile", "ANIMALS", globals())
 PINNED, KEYS = "https://good.example/api", {"X-Key": "secret", "Cookie": "session=mine", "Authorization": "Bearer k"}
-TEXTS = [
-    "//evil.example/v1", "@evil.example/a", ".evil.example/a", "/../../admin", "/a/%2e%2E/b", "/..\\..\\b", "\\\\evil",
-    "https://evil.example/v1", "http://good.example@evil.example", ":80@evil.example", "/a\r\nHost: evil", "/{id}{id}",
-    "/.{id}", "{id}", "/a?b=1", "/a#b", "/", "", "//evil.example/{id}", "x-key", "COOKIE", "cookie", "Host", "host",
-    "Content-Length", "Transfer-Encoding", "X-A\r\nX-Key: other", "path", "query", "header", "cookie", "#/paths",
-    "#/components/schemas/Pet", "#/", "application/json\rX-Key: other", "application/json", "\ud800", "é",
-]  # fmt: skip
+TEXTS = cases("tools/openapi_hostile", "TEXTS")
 ARGUMENTS: list[Any] = [
     "", ".", "..", "../../admin", "a/b", "@evil.example", "//evil.example", "a\r\nX-Key: other", "%2e%2e", "\ud800",
     "é", "x" * 5000, 0, -1, 1e308, None, True, ["..", "."], {"a": ".."}, {"X-Key": "other"}, [], {}, [["a"]],

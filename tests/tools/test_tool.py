@@ -22,6 +22,7 @@ import structgen as sg
 from structgen.errors import OptionError, SchemaError, ValidationFailed
 from structgen.tools import Tool, tool
 from tests.support.calling_models import scripted_chat
+from tests.support.tables import cases
 
 
 class Unit(Enum):
@@ -301,16 +302,7 @@ def test_arguments_come_back_from_their_own_json(arguments):
 
 
 DRAFT_4, DRAFT_7 = "http://json-schema.org/draft-04/schema#", "http://json-schema.org/draft-07/schema#"
-DRAFTS = [
-    ({"$schema": DRAFT_4, "properties": {"n": {"type": "number", "minimum": 1, "exclusiveMinimum": True}}}, 1.5, 1),
-    ({"$schema": DRAFT_4, "properties": {"n": {"$ref": "#/definitions/n"}},
-      "definitions": {"n": {"type": "integer"}}}, 7, 7.0),
-    ({"$schema": DRAFT_7, "properties": {"n": {"items": [{"type": "string"}], "additionalItems": False}}}, ["x"], [1]),
-    ({"properties": {"n": {"type": "array", "items": [{"type": "string"}, {"type": "integer"}]}}}, ["x", 1], [1, "x"]),
-    ({"properties": {"n": {"type": "string", "pattern": r"^\p{L}+$"}}}, "été", "1"),
-    ({"properties": {"n": {"type": "string", "pattern": r"^(?<year>\d{4})$"}}}, "2024", "٢٠٢٤"),
-    ({"properties": {"n": {"type": "number", "multipleOf": 0.01}}}, 4.35, 4.355),
-]  # fmt: skip
+DRAFTS = cases("tools/tool", "DRAFTS", globals())
 
 
 @pytest.mark.parametrize(("schema", "good", "wrong"), DRAFTS, ids=lambda each: str(each)[:50])

@@ -18,6 +18,7 @@ from structgen.testing import scripted
 from structgen.trace.records import Alternative, TracedToken, Undone
 from structgen.trace.report import Report, places_of_undone
 from structgen.trace.terminal import show
+from tests.support.tables import cases
 
 SCHEMA = {
     "type": "object",
@@ -116,15 +117,7 @@ def test_a_notebook_shows_a_run_as_html() -> None:
 
 def test_a_report_tells_which_schemas_each_value_was_read_against() -> None:
     """Also behind a reference, in a list, beside a quote, whose source is left out, and from another process."""
-    schema = {
-        "$defs": {"name": {"type": "string", "x-quote": {"whole": "words"}}},
-        "properties": {
-            "names": {"type": "array", "items": {"$ref": "#/$defs/name"}},
-            "age": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
-        },
-        "required": ["names", "age"],
-        "additionalProperties": False,
-    }
+    schema = cases("trace/report", "a_report_tells_which")
     run = sg.generate(scripted('{"names": ["Bob"], "age": 3}'), "?", schema, source="Bob", details=True)
     report = run.report()
     assert report.parts == {

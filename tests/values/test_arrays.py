@@ -30,6 +30,7 @@ from structgen.schema.normal import (
 )
 from structgen.values.json_automaton import JsonAutomaton
 from tests.support.matching import allowed, byte_vocabulary, judged, plain_verdict, rich_vocabulary
+from tests.support.tables import cases
 from tests.support.walking import assert_valid, random_walk
 
 ARRAY: dict[str, Any] = {"type": "array"}
@@ -37,49 +38,7 @@ OBJECT: dict[str, Any] = {"type": "object"}
 INTEGER: dict[str, Any] = {"type": "integer"}
 TWO = {"const": 2}
 
-ROWS: dict[str, tuple[Any, list[Any], list[Any]]] = {
-    "contains": ({**ARRAY, "contains": TWO}, [[2], [1, 2], [2, 2, "x"], [[2], 2]], [[], [1], [[2]], ["2"]]),
-    "contains, counted": ({**ARRAY, "contains": TWO, "minContains": 2, "maxContains": 3},
-                          [[2, 2], [2, 1, 2], [2, 2, 2, 1]], [[2], [2, 1], [2, 2, 2, 2], []]),
-    "at most": ({**ARRAY, "contains": INTEGER, "minContains": 0, "maxContains": 1}, [[], [1], ["a", 1], ["a"]], [[1, 2], [1, "a", 1]]),
-    "contains, last place": ({**ARRAY, "contains": TWO, "maxItems": 2}, [[2], [1, 2], [2, 1]], [[1, 1], [1], [2, 1, 1]]),
-    "contains and prefix": ({**ARRAY, "prefixItems": [INTEGER, {"const": 9}], "items": {"type": "string"}, "contains": TWO},
-                            [[2], [2, 9], [2, 9, "a"]], [[1], [1, 9], [1, 9, "2"]]),
-    "contains an object": ({**ARRAY, "contains": {**OBJECT, "required": ["a"]}}, [[{"a": 1}], [{}, {"a": 2, "b": 1}]], [[{}], [{"b": 1}]]),
-    "contains at depth": ({**ARRAY, "items": {**ARRAY, "contains": TWO}}, [[], [[2]], [[1, 2], [2]]], [[[]], [[2], [1]]]),
-    "two contains": ({"allOf": [{**ARRAY, "contains": TWO}, {"contains": {"type": "string"}}], "maxItems": 2},
-                     [[2, "a"], ["a", 2]], [[2], [2, 2], ["a", "a"], [2, 2, "a"]]),
-    "unique": ({**ARRAY, "uniqueItems": True}, [[], [1, 2], [1, "1", True, [1], {"a": 1}], [{"a": 1}, {"a": 2}], [0, False]],
-               [[1, 1], [1, 1.0], [{"a": 1, "b": 2}, {"b": 2, "a": 1}], ["a", "b", "a"], [[], []], [None, None]]),
-    "unique, few values": ({**ARRAY, "items": {"enum": ["a", "ab", 1, None]}, "uniqueItems": True, "minItems": 2},
-                           [["a", "ab"], [1, "ab", None, "a"]], [["a", "a"], ["a"], ["a", 1, "a"], ["a", "ab", 1, None, "a"]]),
-    "unique integers": ({**ARRAY, "items": {**INTEGER, "minimum": 0, "maximum": 2}, "uniqueItems": True}, [[2, 0, 1]], [[1, 1], [0, 1, 2, 0]]),
-    "unique objects": ({**ARRAY, "items": {**OBJECT, "properties": {"a": INTEGER}}, "uniqueItems": True},
-                       [[{"a": 1}, {"a": 2}, {}]], [[{"a": 1}, {"a": 1}], [{}, {}]]),
-    "unique at depth": ({**ARRAY, "items": {**ARRAY, "uniqueItems": True}}, [[[1], [1]], [[1, 2]]], [[[1, 1]], [[1], [2, 2]]]),
-    "not unique": ({**ARRAY, "not": {"uniqueItems": True}}, [[1, 1], [1, 2, 1], [[], []]], [[], [1], [1, 2], [1, True]]),
-    "not unique, few values": ({**ARRAY, "items": {"enum": [1, 2]}, "maxItems": 2, "not": {"uniqueItems": True}}, [[1, 1], [2, 2]], [[1], [1, 2]]),
-    "patterns": ({**OBJECT, "patternProperties": {"^a": INTEGER}}, [{}, {"a": 1}, {"ab": 1, "b": "x"}, {"b": None}], [{"a": "x"}, {"b": 1, "ab": None}]),
-    "patterns, closed": ({**OBJECT, "properties": {"a": {"const": 1}}, "patternProperties": {"^.?b": {"type": "string"}}, "additionalProperties": False},
-                         [{}, {"a": 1}, {"a": 1, "b": "x", "xb": ""}, {"ab": "x"}], [{"a": 2}, {"b": 1}, {"c": 1}, {"a": 1, "xxb": ""}]),
-    "patterns over declared": ({**OBJECT, "properties": {"ab": {"minimum": 2}}, "patternProperties": {"a": INTEGER, "b": {"maximum": 5}}},
-                               [{"ab": 3}, {"a": 9}, {"b": "x"}], [{"ab": 1}, {"ab": 6}, {"ab": "x"}, {"xa": "x"}, {"b": 6}]),
-    "overlapping patterns": ({**OBJECT, "patternProperties": {"^a": {"minimum": 3}, "a$": {"maximum": 5}}}, [{"aba": 4, "ab": 9, "ba": 1}], [{"aba": 1}, {"aa": 9}]),
-    "required by pattern": ({**OBJECT, "patternProperties": {"^z": INTEGER}, "required": ["zz"], "additionalProperties": False},
-                            [{"zz": 1}, {"zz": 1, "z": 2}], [{}, {"z": 1}, {"zz": "x"}]),
-    "property names": ({**OBJECT, "propertyNames": {"maxLength": 2}}, [{}, {"a": 1, "ab": 2}, {"é😀": 1}], [{"abc": 1}, {"a": 1, "abc": 2}]),
-    "few names": ({**OBJECT, "propertyNames": {"enum": ["a", "ab", "b"]}, "minProperties": 2}, [{"a": 1, "ab": 1}, {"b": 1, "a": 1, "ab": 2}], [{"a": 1}, {"a": 1, "c": 1}]),
-    "names need escapes": ({**OBJECT, "propertyNames": {"pattern": '^["\\\\\n]$'}, "minProperties": 3}, [{'"': 1, "\\": 2, "\n": 3}], [{"a": 1, '"': 2, "\\": 3}]),
-    "many members": ({**OBJECT, "minProperties": 3, "maxProperties": 4}, [{"a": 1, "b": 1, "c": 1}], [{"a": 1, "b": 1}, {"a": 1, "b": 1, "c": 1, "d": 1, "e": 1}]),
-    "some member": ({**OBJECT, "not": {"additionalProperties": {"type": "string"}}}, [{"a": 1}, {"a": "x", "b": 1}], [{}, {"a": "x"}, {"a": "x", "b": "y"}]),
-    "some member, little room": ({**OBJECT, "maxProperties": 2, "not": {"patternProperties": {"^a": INTEGER}}},
-                                 [{"a": "x"}, {"b": 1, "ab": None}], [{}, {"b": 1}, {"a": 1}, {"a": 1, "b": "x"}]),
-    "a forbidden name": ({**OBJECT, "not": {"required": ["a"]}}, [{}, {"b": 1}, {"aa": 1}], [{"a": 1}, {"b": 1, "a": 1}]),
-    "dependent": ({**OBJECT, "dependentRequired": {"a": ["b"]}}, [{}, {"b": 1}, {"a": 1, "b": 1}], [{"a": 1}, {"a": 1, "c": 1}]),
-    "one of two": ({"oneOf": [{**ARRAY, "contains": {"const": 1}}, {**ARRAY, "contains": TWO}]}, [[1], [2, 3]], [[], [1, 2], [3]]),
-    "unevaluated": ({"allOf": [{"properties": {"a": INTEGER}}], "patternProperties": {"^b": True}, "unevaluatedProperties": False, **OBJECT},
-                    [{}, {"a": 1, "bb": 2}], [{"c": 1}, {"a": "x"}]),
-}  # fmt: skip
+ROWS: dict[str, tuple[Any, list[Any], list[Any]]] = cases("values/arrays", "ROWS", globals())
 
 
 @pytest.mark.parametrize("order", ["schema", "any"])
@@ -99,30 +58,7 @@ def test_walks_end_validly(name: str) -> None:
         assert_valid(ROWS[name][0], random_walk(grammar, seed, longest=20))
 
 
-EMPTY = {
-    "contains what no item is": {**ARRAY, "items": {"type": "string"}, "contains": INTEGER},
-    "more than there is room for": {**ARRAY, "contains": INTEGER, "minContains": 3, "maxItems": 2},
-    "more than there are values": {**ARRAY, "items": {"enum": [1, 2]}, "uniqueItems": True, "minItems": 3},
-    "at most fewer than at least": {**ARRAY, "items": INTEGER, "contains": INTEGER, "maxContains": 1, "minItems": 2},
-    "two in one place": {"allOf": [{**ARRAY, "contains": {"const": 1}}, {"contains": TWO}], "maxItems": 1},
-    "a required name that a pattern forbids": {**OBJECT, "required": ["ab"], "patternProperties": {"^a": False}},
-    "more members than names": {**OBJECT, "propertyNames": {"enum": ["a", "b"]}, "minProperties": 3},
-    "more members than names that a pattern has": {
-        **OBJECT,
-        "propertyNames": {"pattern": "^[ab]{1,8}$"},
-        "minProperties": 511,
-    },
-    "more members than names that patterns and properties have": {
-        **OBJECT,
-        "properties": {"x": {}},
-        "patternProperties": {"^[0-9]{2}$": {}, "^a$": False},
-        "additionalProperties": False,
-        "minProperties": 102,
-    },
-    "more members than names of a length": {**OBJECT, "propertyNames": {"maxLength": 1}, "minProperties": 10**8},
-    "no name at all": {**OBJECT, "propertyNames": False, "minProperties": 1},
-    "equal items of no value": {**ARRAY, "maxItems": 1, "not": {"uniqueItems": True}},
-}
+EMPTY = cases("values/arrays", "EMPTY", globals())
 
 
 @pytest.mark.parametrize("name", EMPTY)

@@ -13,16 +13,9 @@ from structgen.schema.left_out import speaking
 from structgen.schema.reader import read
 from structgen.values.blame import started_values
 from structgen.values.json_automaton import JsonAutomaton
+from tests.support.tables import cases
 
-SHARED = {
-    "properties": {
-        "a": {"type": "integer", "maximum": 500},
-        "b": {"type": "integer", "maximum": 500},
-        "c": {"items": {"$ref": "#/$defs/s"}},
-        "d": {"properties": {"e": {"type": "string"}, "f": {"type": "string"}}},
-    },
-    "$defs": {"s": {"type": "string"}},
-}
+SHARED = cases("values/begun", "SHARED")
 
 
 def places(schema: Any, text: str, refused: str = "", **options: Any) -> list[tuple[int, list[str]]]:

@@ -20,25 +20,10 @@ from structgen.automaton.expected import described
 from structgen.errors import OptionError, TokenRejected
 from tests.support.matching import byte_vocabulary
 from tests.support.speed import at_usual_speed
+from tests.support.tables import cases
 
-ITEM = {
-    "type": "object",
-    "properties": {"qty": {"type": "integer", "minimum": 1, "maximum": 500}, "sku": {"pattern": "^[A-C]{2}$"}},
-    "required": ["qty"],
-    "additionalProperties": False,
-}
-ORDER = {
-    "type": "object",
-    "properties": {
-        "items": {"type": "array", "items": {"$ref": "#/$defs/item"}, "minItems": 1, "maxItems": 2},
-        "paid": {"type": "boolean"},
-        "state": {"enum": ["new", "sent"]},
-        "note": {"type": "string", "maxLength": 3},
-        "id": {"const": 7},
-    },
-    "required": ["items"],
-    "$defs": {"item": ITEM},
-}
+ITEM = cases("values/blame", "ITEM")
+ORDER = cases("values/blame", "ORDER", globals())
 
 
 def behind(schema: Any, text: str, **options: Any) -> sg.Matcher:
@@ -49,27 +34,7 @@ def behind(schema: Any, text: str, **options: Any) -> sg.Matcher:
     return matcher
 
 
-@pytest.mark.parametrize(
-    ("text", "byte", "pointer", "rule"),
-    [
-        ('{"items": [{"qty": 50', "1", "/items/0/qty", "/$defs/item/properties/qty/maximum"),
-        ('{"items": [{"qty": ', "-", "/items/0/qty", "/$defs/item/properties/qty/minimum"),
-        ('{"items": [{"qty": ', '"', "/items/0/qty", "/$defs/item/properties/qty/type"),
-        ('{"items": [{"qty": 5, "sku": "A', "D", "/items/0/sku", "/$defs/item/properties/sku/pattern"),
-        ('{"items": [{"qty": 5, "sku": "A', '"', "/items/0/sku", "/$defs/item/properties/sku/pattern"),
-        ('{"items": [{"qty": 5, "', "x", "/items/0", "/$defs/item/additionalProperties"),
-        ('{"items": [{', "}", "/items/0", "/$defs/item/required"),
-        ('{"items": [', "]", "/items", "/properties/items/minItems"),
-        ('{"items": [{"qty": 1}, {"qty": 2}', ",", "/items", "/properties/items/maxItems"),
-        ('{"items": [{"qty": 1}], "paid": ', "n", "/paid", "/properties/paid/type"),
-        ('{"items": [{"qty": 1}], "state": "', "x", "/state", "/properties/state/enum"),
-        ('{"items": [{"qty": 1}], "note": "abc', "d", "/note", "/properties/note/maxLength"),
-        ('{"items": [{"qty": 1}], "state": ', "n", "/state", "/properties/state/enum"),
-        ('{"items": [{"qty": 1}], "id": ', "8", "/id", "/properties/id/const"),
-        ("", "[", "", "/type"),
-        ("{", "}", "", "/required"),
-    ],
-)
+@pytest.mark.parametrize(("text", "byte", "pointer", "rule"), cases("values/blame", "the_keyword_to_blame"))
 def test_the_keyword_to_blame_is_named_with_its_place(text: str, byte: str, pointer: str, rule: str) -> None:
     matcher = behind(ORDER, text)
     why = matcher.explain(ord(byte))
@@ -82,31 +47,7 @@ def test_the_keyword_to_blame_is_named_with_its_place(text: str, byte: str, poin
 LIMITED = {"type": "integer", "maximum": 500}
 
 
-@pytest.mark.parametrize(
-    ("schema", "text", "byte", "pointer", "rule"),
-    [
-        ({"properties": {"a": LIMITED, "b": {**LIMITED}}}, '{"a": 50', "1", "/a", "/properties/a/maximum"),
-        ({"properties": {"a": LIMITED, "b": {**LIMITED}}}, '{"a": 50, "b": 50', "1", "/b", "/properties/b/maximum"),
-        ({"items": {"allOf": [{"minLength": 1}, {"maxLength": 2}]}}, '["ab', "c", "/0", "/items/allOf/1/maxLength"),
-        ({"anyOf": [LIMITED, {"maxLength": 2}]}, '"ab', "c", "", "/anyOf/1/maxLength"),
-        ({"items": LIMITED, "contains": {"minimum": 30}}, "[1, 2", "]", "/1", "/contains"),
-        ({"items": LIMITED, "uniqueItems": True, "maxItems": 2}, "[1, 1", "]", "/1", "/uniqueItems"),
-        ({"items": LIMITED, "uniqueItems": True, "maxItems": 2}, "[1, 2", ",", "/1", "/maxItems"),
-        ({"propertyNames": {"maxLength": 2}}, '{"ab', "c", "", "/propertyNames/maxLength"),
-        ({"properties": {"a": True, "b": True}, "dependentRequired": {"a": ["b"]}}, '{"a": 1', "}", "/a",
-         "/dependentRequired"),
-        ({"const": {"a": [1, 2]}}, '{"a": [1, ', "3", "/a", "/const"),
-        ({"$ref": "#at", "$defs": {"x": {"$anchor": "at", "maxLength": 1}}}, '"a', "b", "", "/$defs/x/maxLength"),
-        ({"$id": "https://a.org/t", "$dynamicAnchor": "n", "properties": {"c": {"items": {"$dynamicRef": "#n"}}, "q": {
-            "type": "string"}}}, '{"c": [{"q": ', "4", "/c/0/q", "/properties/q/type"),
-        ({"$id": "https://a.org/t", "$ref": "/b", "$defs": {"b": {"$id": "https://a.org/b", "maxLength": 1}}},
-         '"a', "b", "", "/b#/maxLength"),
-        ({"items": {"type": "string"}}, '["a", ', "1", "/1", "/items/type"),
-        ({"items": {"type": "string"}}, "[", "1", "/0", "/items/type"),
-        ({"items": {"type": "string"}, "minItems": 1}, "[", "]", "", "/minItems"),
-        ({"uniqueItems": True}, '["foo", "foo', '"', "/1", "/uniqueItems"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("schema", "text", "byte", "pointer", "rule"), cases("values/blame", "the_keyword_is_that_of_the_place", globals()))  # fmt: skip
 def test_the_keyword_is_that_of_the_place(schema: Any, text: str, byte: str, pointer: str, rule: str) -> None:
     """Also where two places have equal sets, in what `allOf` and references apply, and beside other alternatives."""
     why = behind(schema, text).explain(ord(byte))
@@ -281,16 +222,7 @@ def test_the_search_for_a_keyword_ends() -> None:
     assert at_usual_speed(time.thread_time() - began) < 20
 
 
-@pytest.mark.parametrize(
-    ("text", "byte", "pointer", "keyword"),
-    [
-        ('Answer: {"items": [{"qty": 50', "1", "/items/0/qty", "maximum"),
-        ("Answer: {", "}", "", "required"),
-        ('Answer: {"items": [{"qty": 50}], "paid": ', "n", "/paid", "type"),
-        ("Answ", "x", "", ""),
-        ('Answer: {"items": [{"qty": 5}]}', "x", "", ""),
-    ],
-)
+@pytest.mark.parametrize(("text", "byte", "pointer", "keyword"), cases("values/blame", "json_within_a_composition"))
 def test_json_within_a_composition_has_its_keywords_too(text: str, byte: str, pointer: str, keyword: str) -> None:
     constraint = sg.Sequence("Answer: ", sg.JsonSchema(ORDER), sg.Regex(r"[.!]"))
     matcher = constraint.compile(byte_vocabulary()).matcher()

@@ -10,28 +10,14 @@ import pytest
 
 import structgen as sg
 from tests.support.speed import at_usual_speed
+from tests.support.tables import cases
 
 SEVEN = "http://json-schema.org/draft-07/schema#"
 FOUR = "http://json-schema.org/draft-04/schema#"
 NULL, TEXT, NUMBER = {"type": "null"}, {"type": "string"}, {"type": "integer"}
 BRANCHES = [{"enum": ["a"]}, {"title": "b", "enum": ["b"]}]
 
-CLASHES: list[tuple[dict[str, Any], str]] = [
-    ({"type": "integer", "minimum": 1, "maximum": -1}, "minimum 1 > maximum -1"),
-    ({"type": "number", "exclusiveMinimum": 1, "maximum": 1, "title": "x"}, "exclusiveMinimum 1 >= maximum 1"),
-    ({"type": "string", "pattern": "^a", "minLength": 5, "maxLength": 3}, "minLength 5 > maxLength 3"),
-    ({"type": "array", "items": TEXT, "minItems": 3, "maxItems": 2}, "minItems 3 > maxItems 2"),
-    ({"type": "object", "minProperties": 3, "maxProperties": 2}, "minProperties 3 > maxProperties 2"),
-    ({"type": "string", "const": 1}, "type 'string' and const 1 exclude each other"),
-    ({"type": "integer", "enum": [1, 2], "minimum": 3}, "type 'integer', enum [1, 2] and minimum 3 exclude"),
-    ({"allOf": [False, TEXT]}, "allOf [False, {'type': 'string'}] excludes every value"),
-    ({"enum": []}, "enum [] excludes every value"),
-    ({"$ref": "#/$defs/a", "type": "string", "$defs": {"a": NUMBER}}, "$ref '#/$defs/a' and type 'string'"),
-    (
-        {"$schema": FOUR, "type": "number", "minimum": 1, "exclusiveMinimum": True, "maximum": 1},
-        "type 'number', minimum 1, exclusiveMinimum True and maximum 1",
-    ),
-]
+CLASHES: list[tuple[dict[str, Any], str]] = cases("values/clashes", "CLASHES", globals())
 
 
 @pytest.mark.parametrize(("schema", "words"), CLASHES, ids=lambda value: value if isinstance(value, str) else "")

@@ -15,6 +15,7 @@ from structgen.endings.closing import closing_tokens
 from structgen.values.existential import MAX_COVERED, RuleSets, fewest
 from tests.decoding.refusals.test_budget import drive
 from tests.support.matching import byte_vocabulary
+from tests.support.tables import cases
 from tests.support.walking import tokens_of
 
 
@@ -61,29 +62,7 @@ def with_name_in(*names: str) -> dict[str, Any]:
 
 
 DIGITS = {"type": "object", "patternProperties": {"^[0-9]$": {"type": "array"}}, "additionalProperties": False}
-SCHEMAS = {
-    "two members for four rules": {
-        **DIGITS,
-        "maxProperties": 2,
-        "allOf": [with_name_in(*names) for names in ("13", "23", "245", "125")],
-    },
-    "a required one helps": {
-        **DIGITS,
-        "maxProperties": 3,
-        "required": ["4"],
-        "allOf": [with_name_in(*names) for names in ("12", "34", "56")],
-    },
-    "one name may not do both": {
-        "type": "object",
-        "maxProperties": 2,
-        "properties": {name: {"type": "integer"} for name in "abc"},
-        "additionalProperties": False,
-        "allOf": [
-            {"not": {"additionalProperties": {"not": {"type": "integer", "maximum": 1}}}},
-            {"not": {"additionalProperties": {"not": {"type": "integer", "minimum": 5}}}},
-        ],
-    },
-}  # fmt: skip
+SCHEMAS = cases("values/existential", "SCHEMAS", globals())
 
 
 @pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS.keys())

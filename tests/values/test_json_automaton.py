@@ -21,6 +21,7 @@ from structgen.schema.normal import ANY
 from structgen.schema.reader import read
 from structgen.values.json_automaton import JsonAutomaton
 from tests.support.matching import accepts, byte_vocabulary, judged, plain_verdict, takes_exactly, verdicts
+from tests.support.tables import cases
 from tests.support.thinning import diagonal
 
 OBJECT = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "boolean"}}, "required": ["a"]}
@@ -35,17 +36,7 @@ def closed(**properties: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-TREE = {
-    "$defs": {
-        "tree": {
-            "type": "object",
-            "properties": {"v": {"type": "integer"}, "kids": {"type": "array", "items": {"$ref": "#/$defs/tree"}}},
-            "required": ["v", "kids"],
-            "additionalProperties": False,
-        }
-    },
-    "$ref": "#/$defs/tree",
-}
+TREE = cases("values/json_automaton", "TREE")
 LIST = {"$defs": {"list": {"anyOf": [{"type": "null"}, closed(h={"type": "integer"}, t={"$ref": "#/$defs/list"})]}},
         "$ref": "#/$defs/list"}  # fmt: skip
 TAGGED = {
@@ -58,97 +49,9 @@ TAGGED = {
 SAME_KEYS = {"anyOf": [closed(x={"type": "integer"}, y={"const": 1}), closed(x={"type": "string"}, y={"const": 2})]}
 NESTED = {"anyOf": [closed(n={"anyOf": [{"const": 1}, closed(m={"const": "p"})]}, z={"const": 0}),
                     closed(n=closed(m={"enum": ["p", "q"]}), z={"const": 1})]}  # fmt: skip
-ARRAYS = {
-    "anyOf": [
-        {"type": "array", "items": {"type": "integer"}, "maxItems": 2},
-        {"type": "array", "items": {"type": ["integer", "null"]}, "minItems": 3},
-        {"type": "array", "prefixItems": [{"const": "s"}], "items": False, "minItems": 1},
-    ]
-}
+ARRAYS = cases("values/json_automaton", "ARRAYS")
 
-ROWS: dict[str, tuple[Any, list[Any], list[Any]]] = {
-    "null": ({"type": "null"}, [None], [False, 0, "", "null", [], {}]),
-    "boolean": ({"type": "boolean"}, [True, False], [None, 0, 1, "true", []]),
-    "integer": ({"type": "integer"}, [0, -1, 12345678901234567890], [0.5, "1", None, [1], True]),
-    "number": ({"type": "number"}, [0, -0.5, 1.25e-7, 10**18], ["1", None, [], False]),
-    "string": (STRING, ["", "a", '"\\/\b\f\n\r\t', "\x01", "é中😀", "\x7f\u2028"], [None, 1, ["a"]]),
-    "array": ({"type": "array"}, [[], [1, "a", [None, {}]], [[[]]]], [{}, "[]", None]),
-    "object": ({"type": "object"}, [{}, {"a": {"b": [1, {}]}}, {"": 0}, {'"\\\n': 1}], [[], "{}", None]),
-    "two types": ({"type": ["string", "null"]}, ["x", None], [1, True, []]),
-    "true": (True, [None, 1.5, "x", [1, [2]], {"a": {"b": False}}], []),
-    "empty": ({}, [None, -2, "x", [], {"k": [{}]}], []),
-    "required": (OBJECT, [{"a": 1}, {"a": 1, "b": True}, {"a": 1, "c": "x"}, {"a": 0, "b": False, "zz": [1], "q": {}}],
-                 [{}, {"b": True}, {"a": "1"}, {"a": 1, "b": 2}, {"a": 1.5}]),
-    "closed": (CLOSED, [{"a": 1}, {"a": 1, "b": True}], [{}, {"a": 1, "c": 1}, {"a": 1, "b": True, "c": 1}]),
-    "rest": ({**OBJECT, "additionalProperties": STRING}, [{"a": 1, "x": "y"}, {"a": 1, "b": True, "x": "", "y": ""}],
-             [{"a": 1, "x": 1}, {"a": 1, "b": "x"}]),
-    "required undeclared": ({"type": "object", "required": ["z"]}, [{"z": 1}, {"z": None, "y": 2}], [{}, {"zz": 1}]),
-    "keys that share": (closed(name=STRING, names=STRING, n=STRING), [{"name": "a", "names": "b", "n": "c"}],
-                        [{"name": "a", "namess": "b", "n": "c"}, {"nam": "a", "names": "b", "n": "c"}]),
-    "rest beside near names": ({"type": "object", "properties": {"name": {"type": "integer"}}, "required": ["name"]},
-                               [{"name": 1, "nam": "x", "names": "y", "n": 0, "": 1, "ñ": 2}], [{"name": "x"}]),
-    "min properties": ({"type": "object", "properties": {"a": {}}, "minProperties": 2},
-                       [{"a": 1, "b": 2}, {"a": 1, "b": 2, "c": 3}], [{}, {"a": 1}]),
-    "max properties": ({"type": "object", "maxProperties": 2}, [{}, {"a": 1}, {"a": 1, "b": 1}], [{"a": 1, "b": 1, "c": 1}]),
-    "bounded declared": ({**CLOSED, "required": [], "minProperties": 1, "maxProperties": 1},
-                         [{"a": 1}, {"b": True}], [{}, {"a": 1, "b": True}]),
-    "max and required": ({**OBJECT, "required": ["b"], "maxProperties": 1}, [{"b": True}], [{"a": 1, "b": True}, {"a": 1}]),
-    "items": ({"type": "array", "items": {"type": "integer"}}, [[], [1], [1, 2, 3]], [["a"], [1, "a"], [1, None]]),
-    "min items": ({"type": "array", "minItems": 2}, [[1, 2], [1, 2, 3]], [[], [1]]),
-    "max items": ({"type": "array", "maxItems": 2}, [[], [1], [1, 2]], [[1, 2, 3]]),
-    "no items": ({"type": "array", "maxItems": 0}, [[]], [[1]]),
-    "both bounds": ({"type": "array", "items": STRING, "minItems": 1, "maxItems": 3}, [["a"], ["a", "b", "c"]],
-                    [[], ["a", "b", "c", "d"]]),
-    "prefix": ({"type": "array", "prefixItems": [{"type": "integer"}, STRING]}, [[], [1], [1, "a"], [1, "a", None]],
-               [["a"], [1, 1]]),
-    "prefix, rest": ({"type": "array", "prefixItems": [{"type": "integer"}], "items": STRING}, [[1], [1, "a", "b"]],
-                     [[1, 2], ["a"]]),
-    "tuple": ({"type": "array", "prefixItems": [STRING, STRING], "items": False, "minItems": 2}, [["a", "b"]],
-              [["a"], ["a", "b", "c"]]),
-    "prefix that must end": ({"type": "array", "prefixItems": [{"type": "integer"}, False]}, [[], [1]], [[1, 1]]),
-    "max length": ({**STRING, "maxLength": 2}, ["", "a", "ab", "中😀", "\n\\"], ["abc", "中中中", "\n\n\n"]),
-    "min length": ({**STRING, "minLength": 2}, ["ab", "中😀", "\n\t", "abcdef"], ["", "a", "😀", "\\"]),
-    "exact length": ({**STRING, "minLength": 3, "maxLength": 3}, ["abc", "é\n😀"], ["ab", "abcd", "😀😀"]),
-    "length 0": ({**STRING, "maxLength": 0}, [""], ["a"]),
-    "pattern": ({**STRING, "pattern": "^[a-z]+$"}, ["a", "abc"], ["", "A", "ab1"]),
-    "unanchored pattern": ({**STRING, "pattern": "b+"}, ["b", "abba", "😀b"], ["", "aaa"]),
-    "counted pattern": ({**STRING, "pattern": "^[a-zé]*$", "maxLength": 3}, ["", "é", "aéb"], ["abcd", "a1", "éééé"]),
-    "counted pattern with ends": ({**STRING, "pattern": "^a[a-z]*z$", "maxLength": 4}, ["az", "abz", "abcz"],
-                                  ["abcdz", "abcd", "a", "z"]),
-    "pattern, min length": ({**STRING, "pattern": "^(ab)*$", "minLength": 3}, ["abab", "ababab"], ["", "ab", "abc"]),
-    "pattern, both": ({**STRING, "pattern": "^(ab)*$", "minLength": 3, "maxLength": 5}, ["abab"], ["ab", "ababab"]),
-    "pattern, anywhere, counted": ({**STRING, "pattern": "x", "maxLength": 3}, ["x", "axb", "😀😀x"], ["abc", "aaax"]),
-    "dot pattern": ({**STRING, "pattern": "^.{2}$"}, ["ab", "é😀", "\t\\"], ["a", "a\n", "abc"]),
-    "enum": ({"enum": ["a", "ab", 1, None, [1, {"x": "y"}], {"k": [True]}, 2.5]},
-             ["a", "ab", 1, None, [1, {"x": "y"}], {"k": [True]}, 2.5], ["b", "", 2, [1], {"k": []}, {}, True, []]),
-    "const string": ({"const": 'q"\\\n😀'}, ['q"\\\n😀'], ['q"\\\n', ""]),
-    "const object": ({"const": {"a": 1, "b": [False]}}, [{"a": 1, "b": [False]}], [{"a": 1}, {"a": 1, "b": [True]}]),
-    "enum and text": ({"anyOf": [{"enum": ["on", "off"]}, {**STRING, "minLength": 5}]}, ["on", "off", "offer", "on or"],
-                      ["o", "one", "of"]),
-    "enum, any text": ({"anyOf": [{"const": 7}, {"enum": ["on"]}, STRING]}, [7, "on", "one", ""], [8, None]),
-    "range": ({"type": "integer", "minimum": -3, "maximum": 12}, [-3, 0, 12], [-4, 13, 100]),
-    "exclusive": ({"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}, [0.5, 0.001, 0.999], [0, 1, -0.5, 1.5]),
-    "half range": ({"type": "number", "minimum": 1.5}, [1.5, 2, 1e3], [1.4, 0, -2]),
-    "email": ({**STRING, "format": "date"}, ["2024-02-29", "1999-12-31"], ["2024-13-01", "x", ""]),
-    "uuid": ({**STRING, "format": "uuid"}, ["123e4567-e89b-12d3-a456-426614174000"], ["123e4567", ""]),
-    "same keys": (SAME_KEYS, [{"x": 1, "y": 1}, {"x": "a", "y": 2}], [{"x": 1, "y": 2}, {"x": "a", "y": 1}, {"x": 1}]),
-    "tagged": (TAGGED, [{"kind": "cat", "lives": 9}, {"kind": "car", "lives": "x"}, {"kind": "dog", "name": "Rex"}],
-               [{"kind": "cat", "lives": "9"}, {"kind": "car", "lives": 9}, {"kind": "cat", "name": "x"}, {"kind": "cow"}]),
-    "nested unions": (NESTED, [{"n": 1, "z": 0}, {"n": {"m": "p"}, "z": 0}, {"n": {"m": "p"}, "z": 1}, {"n": {"m": "q"}, "z": 1}],
-                      [{"n": {"m": "q"}, "z": 0}, {"n": 1, "z": 1}, {"n": 2, "z": 0}]),
-    "union of arrays": (ARRAYS, [[], [1], [1, 2], [1, 2, 3], [None, 1, 2], ["s"]], [[None], [1, None], ["s", 1], ["t"], [1, "s", 2]]),
-    "union of types": ({"anyOf": [STRING, {"type": "integer"}, {"type": "array", "items": STRING}]}, ["a", 1, ["a"]],
-                       [None, [1], {}]),
-    "numbers in lockstep": ({"type": "array", "items": {"anyOf": [{"type": "integer", "minimum": 5},
-                             {"type": "number", "maximum": 1}]}}, [[5, 0.5, -3, 10]], [[2], [5.5]]),
-    "patterns in lockstep": ({"anyOf": [{**STRING, "pattern": "^a*$"}, {**STRING, "pattern": "^[ab]{2}$"}]},
-                             ["", "aaa", "ab", "bb"], ["b", "aab", "abb"]),
-    "tree": (TREE, [{"v": 1, "kids": []}, {"v": 1, "kids": [{"v": 2, "kids": [{"v": 3, "kids": []}]}, {"v": 4, "kids": []}]}],
-             [{"v": 1}, {"v": 1, "kids": [{}]}, {"v": 1, "kids": [{"v": 2, "kids": [3]}]}]),
-    "list": (LIST, [None, {"h": 1, "t": None}, {"h": 1, "t": {"h": 2, "t": None}}], [{"h": 1}, {"h": 1, "t": 1}]),
-    "false member": ({**OBJECT, "properties": {"a": {"type": "integer"}, "no": False}}, [{"a": 1}, {"a": 1, "x": 1}],
-                     [{"a": 1, "no": 1}]),
-}  # fmt: skip
+ROWS: dict[str, tuple[Any, list[Any], list[Any]]] = cases("values/json_automaton", "ROWS", globals())
 
 
 @pytest.mark.parametrize("name", ROWS)
@@ -185,24 +88,7 @@ def test_each_layout_is_exactly_what_json_dumps_writes(name: str, layout: str) -
 
 
 @pytest.mark.parametrize(
-    ("whitespace", "text", "verdict"),
-    [
-        (Whitespace.SPACED, '{"a": 1, "b": [true, {}]}', True),
-        (Whitespace.SPACED, '{"a":1, "b": [true, {}]}', False),
-        (Whitespace.SPACED, '{"a": 1,"b": [true, {}]}', False),
-        (Whitespace.SPACED, '{ "a": 1}', False),
-        (Whitespace.COMPACT, '{"a":1,"b":[true,{}]}', True),
-        (Whitespace.COMPACT, '{"a": 1}', False),
-        (Whitespace.INDENTED(2), '{\n  "a": [\n    1,\n    {}\n  ]\n}', True),
-        (Whitespace.INDENTED(2), '{\n  "a": [\n   1,\n    {}\n  ]\n}', False),
-        (Whitespace.INDENTED(2), "[]", True),
-        (Whitespace.INDENTED(2), "[\n]", False),
-        (Whitespace("flexible", bound=2), '{ \n"a"\t : [ 1\r\n,2 ]  }', True),
-        (Whitespace("flexible", bound=2), '{   "a": 1}', False),
-        (Whitespace("flexible", bound=2), '{"a" :\n\n[ ] ,"b":{ }}', True),
-        (Whitespace("flexible", bound=2), '{"a": 1   }', False),
-        (Whitespace("flexible", bound=2), '{"a": 1\x0c}', False),
-    ],
+    ("whitespace", "text", "verdict"), cases("values/json_automaton", "white_space_stands_only", globals())
 )
 def test_white_space_stands_only_where_the_layout_has_it(whitespace: Whitespace, text: str, verdict: bool) -> None:
     """Layouts differ in exactly the blanks they write."""
@@ -241,12 +127,7 @@ def test_no_white_space_and_nothing_else_stands_around_the_value(whitespace: Whi
         assert not accepts(constraint, text), text
 
 
-MALFORMED = [
-    '[1, ]', '[, 1]', '[1 1]', '{"a": 1, }', '{, "a": 1}', '{"a" 1}', '{"a": }', '{a: 1}', "{'a': 1}", '[1', '{"a": 1',
-    '"a', 'nul', 'True', '01', '-', '1.', '.5', '+1', '1e', '--1', '0x1', 'NaN', 'Infinity', '"\\x"', '"\\u12"', '"\\u12g4"',
-    '"\t"', '"\n"', '"\x00"', '"\x1f"', '"\\ud800"', '"\\udc00"', '"\\ud800a"', '"\\ud800\\n"', '"\\ud800\\ud800"',
-    '"\\ud800\\u0041"', '"\\udc00\\ud800"', ']', '}', '[}', '{]', '[[]', '"a"b', '/* */1', '{"\\ud800": 1}',
-]  # fmt: skip
+MALFORMED = cases("values/json_automaton", "MALFORMED")
 WELL_FORMED = [
     '"\\u003C"', '"\\uD83D\\uDE00"', '"\\ud83d\\udE00x"', '"\\/"', '"/"', '"\\b\\f\\n\\r\\t\\"\\\\"', '"\x7f"', '"\u2028"',
     '-0', '0.0', '1e5', '1E+05', '-1.5e-10', '[[], {}]', '{"": ""}', '"\\u0000"', '"\\uffff"', '"\ue000\U0010ffff"',
@@ -272,12 +153,7 @@ BAD_UTF8 = [
     b"\xf0\x80\x80\x80", b"\xf0\x8f\xbf\xbf", b"\xf4\x90\x80\x80", b"\xf5\x80\x80\x80", b"\xff", b"\xfe", b"\xc3",
     b"\xe2\x82", b"\xf0\x9f\x98", b"\xc3(", b"\xe2(\xa1",
 ]  # fmt: skip
-SCHEMAS_OF_TEXT = [
-    {"type": "string"},
-    {"type": "string", "maxLength": 40},
-    {"type": "string", "pattern": "^.*$"},
-    {"type": "string", "pattern": "[^q]", "maxLength": 30},
-]
+SCHEMAS_OF_TEXT = cases("values/json_automaton", "SCHEMAS_OF_TEXT")
 
 
 @pytest.mark.parametrize("schema", SCHEMAS_OF_TEXT)
@@ -442,14 +318,7 @@ def test_unions_of_patterns_too_large_to_combine_are_told_at_the_end() -> None:
     assert len(set(verdicts)) == 2
 
 
-BOUNDED = {
-    "alike": [{"pattern": "^[ab]*$", "maxLength": 30}, {"pattern": "^[bc]*$", "maxLength": 30}],
-    "shorter": [{"pattern": "^[ab]*$", "maxLength": 30}, {"pattern": "^[bc]*$", "maxLength": 5}],
-    "short by itself": [{"pattern": "^[ab]*$", "maxLength": 30}, {"pattern": "^[bc]{2,4}$"}],
-    "long by itself": [{"pattern": "^[ab]*$", "maxLength": 30}, {"pattern": "^[bc]*$"}],
-    "free": [{"pattern": "^[ab]*$", "maxLength": 30}, {"maxLength": 6}],
-    "listed": [{"pattern": "^[ab]*$", "maxLength": 30}, {"enum": ["b", "c" * 31]}],
-}
+BOUNDED = cases("values/json_automaton", "BOUNDED", globals())
 
 
 @pytest.mark.parametrize("name", BOUNDED)

@@ -27,6 +27,7 @@ from structgen.vocabulary import Vocabulary
 from structgen.vocabulary.canonical import Canonical
 from structgen.vocabulary.canonical.added import AddedContents
 from structgen.vocabulary.canonical.step_kernels import joins
+from tests.support.tables import cases
 from tests.vocabulary.test_roundtrip import ARTICLE_ONE
 
 ODD = [
@@ -35,21 +36,7 @@ ODD = [
     json.dumps(ARTICLE_ONE, indent=2), json.dumps({"a": [1.5, -2e10, {"b": None}]}, indent=4), "<|im_start|> <s></s>",
 ]  # fmt: skip
 ALPHABET = " \n\t'sStTaeZ19{}[]\":,.\u00e9\u65e5\U0001f98a\u2581-_<|>\u0301\u0323\u1100\u1161"
-PATTERNS = {
-    "GPT-4o": (
-        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
-        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
-        r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
-    ),
-    "DeepSeek-V3": (
-        r"\p{N}{1,3}",
-        "[一-龥\u3040-ゟ゠-ヿ]+",
-        r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|"
-        r"\s*[\r\n]+|\s+(?!\S)|\s+",
-    ),
-    "GPT-4o, composed": (),
-    "one digit": (r"\p{N}", r" ?[^\s]+|\s+(?!\S)|\s+"),
-}
+PATTERNS = cases("vocabulary/canonical", "PATTERNS", globals())
 
 
 @cache

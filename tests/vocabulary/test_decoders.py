@@ -12,21 +12,12 @@ from tokenizers import Regex, decoders
 
 from structgen.errors import VocabularyError
 from structgen.vocabulary.decoders import CODE_POINTS, byte_level, spell
+from tests.support.tables import cases
 
 LLAMA = decoders.Sequence(
     [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
 )
-CASES = {
-    "byte level": (decoders.ByteLevel(), "aĠĊÃ©!"),
-    "sentencepiece BPE": (LLAMA, "▁a日.<"),
-    "metaspace": (decoders.Metaspace(), "▁a日."),
-    "metaspace, no prefix": (decoders.Metaspace(prepend_scheme="never"), "▁a日."),
-    "wordpiece": (decoders.WordPiece(cleanup=False), "#a.'日"),
-    "wordpiece with clean-up": (decoders.WordPiece(), "#a.,!?'stno d"),
-    "wordpiece, other prefix": (decoders.WordPiece(prefix="~"), "~a."),
-    "strip each token": (decoders.Strip(" ", 1, 2), " ab"),
-    "two steps": (decoders.Sequence([decoders.Replace("_", "▁"), decoders.Metaspace()]), "_▁a"),
-}
+CASES = cases("vocabulary/decoders", "CASES", globals())
 
 
 def state(decoder: Any) -> dict[str, Any]:

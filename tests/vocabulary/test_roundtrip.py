@@ -26,26 +26,9 @@ from transformers import AutoTokenizer, ByT5Tokenizer, PreTrainedTokenizerFast
 from benchmarks.report import unpacked
 from structgen.vocabulary import Vocabulary
 from tests.support.mistral import mistral
+from tests.support.tables import cases
 
-ARTICLE_ONE = {
-    "Latin": "All human beings are born free and equal in dignity and rights. Tất cả mọi người đều tự do.",
-    "Cyrillic": "Все люди рождаются свободными и равными в своём достоинстве и правах.",
-    "Greek": "Όλοι οι άνθρωποι γεννιούνται ελεύθεροι και ίσοι στην αξιοπρέπεια και τα δικαιώματα.",
-    "Arabic": "يولد جميع الناس أحرارًا متساوين في الكرامة والحقوق.",
-    "Hebrew": "כל בני האדם נולדו בני חורין ושווים בערכם ובזכויותיהם.",
-    "Devanagari": "सभी मनुष्यों को गौरव और अधिकारों के मामले में जन्मजात स्वतन्त्रता और समानता प्राप्त है।",
-    "Thai": "มนุษย์ทั้งหลายเกิดมามีอิสระและเสมอภาคกันในเกียรติศักดิ์และสิทธิ",
-    "Han": "人人生而自由，在尊严和权利上一律平等。",
-    "Kana": "すべての人間は、生まれながらにして自由であり、かつ、尊厳と権利とについて平等である。",
-    "Hangul": "모든 인간은 태어날 때부터 자유로우며 그 존엄과 권리에 있어 동등하다.",
-    "Georgian": "ყველა ადამიანი იბადება თავისუფალი და თანასწორი თავისი ღირსებითა და უფლებებით.",
-    "Tamil": "மனிதப் பிறவியினர் சகலரும் சுதந்திரமாகவே பிறக்கின்றனர்.",
-    "emoji": "😀👩‍👩‍👧‍👦🇺🇦🏳️‍🌈👍🏽 ☃️ 𝒳 \U0010fffd",
-    "JSON": '{"a b": [1, -2.5e-3, null, true], "é\\n\\u00e9\\ud83d\\ude00": {"": "x\\"y", "日本": "\\\\"}}\n',
-    "spaces": "one  two\t\ttabs\r\n\r\n    four   three\n\n\n" + " " * 70 + "end  ",
-    "code": "def f(x: int) -> str:\n    return f'{x!r:>10}'  # <div class=\"a\">[]</div> <0x0A> &amp;\n",
-    "controls": "\x00\x01\x7f\x85\u2028\ufeff\u200d",
-}
+ARTICLE_ONE = cases("vocabulary/roundtrip", "ARTICLE_ONE", globals())
 FIRST_SPACE = b" "
 
 

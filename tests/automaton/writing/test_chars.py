@@ -25,18 +25,10 @@ from structgen.automaton.writing.text_loops import BIT_OF, ODD_BIT
 from structgen.regular.chardfa import CharDfa, from_pattern
 from structgen.regular.chardfa_kernels import FAR, fewest_steps
 from tests.automaton.test_step import takes
+from tests.support.tables import cases
 from tests.support.thinning import diagonal, thinned
 
-PATTERNS = [
-    "^a*$",
-    "^(ab|é)+$",
-    "^[^x]{2,}$",
-    "^[\\u0000-\\u001f]*$",
-    '^["\\\\/]+$',
-    "^(😀|\\ud7ff|[à-ÿ])?b$",
-    "^[^]*é$",
-    "b",
-]
+PATTERNS = cases("automaton/writing/chars", "PATTERNS")
 CHARACTERS = ["a", "b", "x", "é", "à", "😀", "\ud7ff", '"', "\\", "/", "\x00", "\x1f", "\n"]
 TEXTS = ["", *map("".join, product(CHARACTERS, repeat=1)), *map("".join, product(CHARACTERS, repeat=2)), "abab", "ééb"]
 

@@ -16,6 +16,7 @@ from structgen.chat.pieces import shown
 from structgen.chat.templates import JinjaTemplate
 from structgen.errors import OptionError
 from tests.support.chat_templates import ID_ONLY, NULL_CONTENT, SILENT, TOLD, derivable, format_of, templates
+from tests.support.tables import cases
 
 pytestmark = pytest.mark.skipif(not templates(), reason="no chat templates")
 
@@ -31,21 +32,7 @@ def test_every_template_that_renders_a_call_is_derived_and_the_others_are_refuse
     assert {name for name in templates() if name not in SILENT and format_of(name).told} == TOLD
 
 
-CALLS = {
-    "Qwen-Qwen3-0.6B": r'<tool_call>\n{"name": "{name}", "arguments": {arguments}}\n</tool_call>',
-    "meta-llama-Llama-3.1-8B-Instruct": '{"name": "{name}", "parameters": {arguments}}',
-    "Mistral-Small-3.2-24B-Instruct-2506": "[TOOL_CALLS]{name}[CALL_ID]{id}[ARGS]{arguments}",
-    "deepseek-ai-DeepSeek-V3.1": "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>{name}<｜tool▁sep｜>{arguments}"
-    "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
-    "openai-gpt-oss-120b": " to=functions.{name}<|channel|>commentary json<|message|>{arguments}",
-    "moonshotai-Kimi-K2": "<|tool_calls_section_begin|><|tool_call_begin|>functions.{name}:{index}"
-    "<|tool_call_argument_begin|>{arguments}<|tool_call_end|><|tool_calls_section_end|>",
-    "Qwen3-Coder": r"<tool_call>\n<function={name}>{arguments}\n</function>\n</tool_call>",
-    "google-gemma-4-31B-it": "<|tool_call>call:{name}{{arguments}}<tool_call|>",
-    "meetkai-functionary-medium-v3.2": r"{name}\n{arguments}",
-    "CohereForAI-c4ai-command-r-plus-tool_use": r"\nAction:\n```json\n[\n    {\n        "
-    r'"tool_name": "{name}",\n        "parameters": {arguments}\n    }\n]```\n',
-}
+CALLS = cases("chat/deriving/calls", "CALLS")
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -85,15 +72,7 @@ def test_arguments_key_by_key_are_written_by_type():
     assert kimi.write({"n": None}) == '<|open|>argument key="n" type="null"<|sep|>null<|close|>argument<|sep|>'
 
 
-THINKING = {
-    "Qwen-Qwen3-0.6B": Tags("<think>\n", "\n</think>\n\n"),
-    "openai-gpt-oss-120b": Tags("<|channel|>analysis<|message|>", "<|end|><|start|>assistant"),
-    "google-gemma-4-31B-it": Tags("<|channel>thought\n", "<channel|>"),
-    "GLM-4.7-Flash": Tags("<think>", "</think>"),
-    "Cohere2MoE": Tags("<|START_THINKING|>", "<|END_THINKING|>"),
-    "poolside-Laguna-XS.2": Tags("<think>\n", "\n</think>\n"),
-    "meta-llama-Llama-3.1-8B-Instruct": None,
-}
+THINKING = cases("chat/deriving/calls", "THINKING", globals())
 
 
 @pytest.mark.parametrize("name", THINKING)

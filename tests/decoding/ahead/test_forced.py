@@ -7,23 +7,14 @@ import json
 import pytest
 
 import structgen as sg
-from structgen.constraints.basic import Choice, JsonSchema, Regex
+from structgen.constraints.basic import JsonSchema, Regex
 from structgen.decoding.ahead.forced import Spans, plain_encoder
 from structgen.testing import ByteTokenizer, ScriptedModel, byte_vocabulary
 from tests.support.releases import require_release
 from tests.support.small_tokenizers import byte_level_bpe
+from tests.support.tables import cases
 
-SCHEMA = {
-    "type": "object",
-    "properties": {
-        "name": {"type": "string"},
-        "category": {"enum": ["kitchen", "garden"]},
-        "in_stock": {"type": "boolean"},
-        "position": {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]},
-    },
-    "required": ["name", "category", "in_stock", "position"],
-    "additionalProperties": False,
-}
+SCHEMA = cases("decoding/ahead/forced", "SCHEMA")
 SCHEMA["properties"]["position"]["additionalProperties"] = False
 VALUES = [
     {"name": "pan, “non-stick”", "category": "kitchen", "in_stock": True, "position": {"x": 12}},
@@ -72,17 +63,7 @@ def texts_of(constraint, path=b""):
 
 
 @pytest.mark.parametrize(
-    ("constraint", "path", "forced"),
-    [
-        (JsonSchema(SCHEMA), b"", (b'{"name": "', False)),
-        (JsonSchema(SCHEMA), b'{"name": "a"', (b', "category": "', False)),
-        (JsonSchema(SCHEMA), b'{"name": "a', (b"", False)),
-        (Choice(["red", "reed"]), b"", (b"re", False)),
-        (Choice(["red", "red brick"]), b"", (b"red", False)),
-        (Choice(["red", "blue"]), b"b", (b"lue", True)),
-        (Regex("ab*"), b"", (b"a", False)),
-    ],
-    ids=str,
+    ("constraint", "path", "forced"), cases("decoding/ahead/forced", "forced_text_ends_where", globals()), ids=str
 )
 def test_forced_text_ends_where_two_bytes_or_the_end_are_possible(constraint, path, forced):
     assert texts_of(constraint, path) == forced

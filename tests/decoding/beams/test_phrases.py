@@ -24,6 +24,7 @@ from structgen.demo.tasks import Person
 from structgen.testing import ByteTokenizer, byte_vocabulary
 from tests.decoding.beams.test_search import SIZES, logprob, make
 from tests.support.small_tokenizers import byte_level_bpe
+from tests.support.tables import cases
 from tests.support.thinning import thinned
 
 VERY_WIDE = {"length_penalty": 0.0, "early_stopping": "never"}
@@ -39,18 +40,7 @@ def all_texts(model, alphabet, longest, has):
     return sorted(scored, reverse=True)
 
 
-@pytest.mark.parametrize(
-    ("phrases", "pattern"),
-    [
-        (["ab"], "ab"),
-        (["aba", "b"], "aba"),
-        (["ac", "ca"], "aca|cac|ac.*ca|ca.*ac"),
-        ([sg.AnyOf("abc", "cc")], "abc|cc"),
-        ([sg.Ordered("c", "a", "b")], "c.*a.*b"),
-        ([sg.Template("a", sg.Gap(characters=1), "b")], "a.b"),
-        ([sg.Template("c", ..., "ab")], "c.*ab"),
-    ],
-)
+@pytest.mark.parametrize(("phrases", "pattern"), cases("decoding/beams/phrases", "wide_beams_find_the", globals()))
 @pytest.mark.parametrize("seed", thinned([3, 4], 2))
 def test_wide_beams_find_the_best_of_all_texts_with_the_phrases(seed, phrases, pattern):
     model = make(seed=seed)
@@ -258,21 +248,7 @@ def closed(**members):
 WORDS = {"type": "string", "pattern": "^[a-m]*$"}
 
 
-@pytest.mark.parametrize(
-    ("schema", "phrases", "named"),
-    [
-        (closed(a=WORDS), ["abx"], "'abx'"),
-        (closed(a=WORDS, b={"type": "string"}), [sg.Phrase("abx", at="/a")], "'abx' at /a"),
-        (closed(a={"type": "string", "maxLength": 4}, b={"type": "string"}), [sg.Phrase("hello", at="/a")], "'hello'"),
-        (closed(a={"type": "array", "items": {"enum": ["red", "blue"]}}), ["green"], "'green'"),
-        (closed(a={"type": "array", "items": WORDS}, b={"type": "string"}), [sg.Phrase("x", at="/a/*")], "'x'"),
-        (closed(a={"type": "string", "maxLength": 8}), [sg.Phrase("hello", at="/a"), sg.Phrase("wo", at="/a")], None),
-        (closed(a={"type": "string", "maxLength": 6}), [sg.Phrase("hello", at="/a"), sg.Phrase("wo", at="/a")],
-         "'hello' at /a and 'wo' at /a"),
-        (sg.Regex("[ab]{30,}"), ["c"], "'c'"),
-        (sg.Lark('start: item+\nitem: "x" | "(" item* ")"'), ["(x", "y"], "'y'"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("schema", "phrases", "named"), cases("decoding/beams/phrases", "a_phrase_that_no", globals()))  # fmt: skip
 def test_a_phrase_that_no_text_has_is_told_before_anything_runs(schema, phrases, named):
     (run,) = sg.generate(
         make(), ["x"], schema, phrases=phrases, beams=4, limits=sg.Limits(512 if named else 60), details=True
@@ -297,18 +273,7 @@ def test_text_that_must_come_counts_too_and_leaves_the_rest_for_the_values():
     assert "a" not in sg.generate(model, prompt, Person, phrases=values, beams=4).name
 
 
-@pytest.mark.parametrize(
-    ("schema", "phrases", "why"),
-    [
-        (Person, [sg.Phrase("a", times=(0, 1))],
-         r"'a', times=\(0, 1\): even the shortest, '{\"name\": \"\", \"age\": 0, .*}', has it more often; with at="),
-        (Person, ["Lyon", sg.Phrase("Ly", times=0)], "'Lyon' and 'Ly', times=0$"),
-        (Person, ["x", "Lyon", sg.Phrase("n", times=(0, 1))], "'Lyon' and 'n', times=.*$"),
-        (sg.Regex("(ab){1,40}"), ["abab", sg.Phrase("b", times=1)], "'abab' and 'b', times=1$"),
-        (closed(a={"enum": ["to", "so"]}), [sg.Phrase("t", at="/a"), sg.Phrase("o", at="/a", times=0)],
-         "'t' at /a and 'o' at /a, times=0$"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("schema", "phrases", "why"), cases("decoding/beams/phrases", "phrases_that_exclude_each", globals()))  # fmt: skip
 def test_phrases_that_exclude_each_other_are_told_before_anything_runs(schema, phrases, why):
     (run,) = sg.generate(make(), ["x"], schema, phrases=phrases, beams=4, details=True)
     assert isinstance(run.error, sg.DeadEnd)
@@ -404,17 +369,7 @@ def test_a_stream_tells_what_is_sure_and_ends_with_the_phrases():
     assert "".join(event.text for event in [*events, last]) == last.result.text
 
 
-@pytest.mark.parametrize(
-    ("options", "why"),
-    [
-        ({"phrases": ["a"]}, "beams"),
-        ({"phrases": "a", "beams": 2}, "a list of texts and phrases"),
-        ({"phrases": [5], "beams": 2}, "a list of texts and phrases"),
-        ({"phrases": [["a"], ["b"]], "beams": 2}, "2 entries for 1 prompts"),
-        ({"phrases": [sg.Phrase("a", at="/b")], "beams": 2}, "no at="),
-        ({"force_words_ids": [[1]]}, "phrases="),
-    ],
-)
+@pytest.mark.parametrize(("options", "why"), cases("decoding/beams/phrases", "what_cannot_be_searched", globals()))
 def test_what_cannot_be_searched_for_is_refused(options, why):
     with pytest.raises(sg.OptionError, match=why):
         sg.generate(make(), "x", **options)

@@ -11,6 +11,7 @@ import pytest
 
 import structgen as sg
 from structgen.decoding.beams.policy import BeamStep, BestTexts, Candidate, FinishingCosts, Taken, select
+from tests.support.tables import cases
 
 END = "."
 
@@ -197,18 +198,7 @@ def test_what_a_bank_has_no_beams_for_goes_to_the_others():
     assert banked(offered, 4)[1] == [1, 4, 5, 6]
 
 
-@pytest.mark.parametrize(
-    ("options", "score", "over"),
-    [
-        (sg.Beams(1, early_stopping=True), 0.0, True),
-        (sg.Beams(2, early_stopping=True), -99.0, False),  # one text more is to come
-        (sg.Beams(1, length_penalty=1.0), -3.9, False),
-        (sg.Beams(1, length_penalty=1.0), -4.1, True),
-        (sg.Beams(1, length_penalty=1.0, early_stopping="never"), -19.0, False),
-        (sg.Beams(1, length_penalty=1.0, early_stopping="never"), -21.0, True),
-        (sg.Beams(1, length_penalty=0.0, early_stopping="never"), -4.1, True),
-    ],
-)
+@pytest.mark.parametrize(("options", "score", "over"), cases("decoding/beams/policy", "when_it_is_over", globals()))
 def test_when_it_is_over(options, score, over):
     """A text of two tokens with -2 is kept; the best beam has four tokens, and twenty are allowed."""
     best = BestTexts(options, 20)

@@ -16,18 +16,11 @@ from structgen.decoding.choosing.scores import penalise, penalties
 from structgen.masks.words import pack
 from structgen.options import Sampling
 from structgen.vocabulary import Vocabulary
+from tests.support.tables import cases
 
 WIDTH = 3000
 CPU = torch.device("cpu")
-WAYS = [
-    Sampling(),
-    Sampling(temperature=1.0, seed=1),
-    Sampling(temperature=0.7, top_k=20, seed=2),
-    Sampling(temperature=1.2, top_p=0.6, min_p=0.01, seed=3),
-    Sampling(temperature=0.9, typical_p=0.5, seed=4),
-    Sampling(repetition_penalty=1.5, frequency_penalty=0.2),
-    Sampling(temperature=0.8, top_k=9, presence_penalty=1.5, seed=5),
-]
+WAYS = cases("decoding/choosing/choice", "WAYS", globals())
 SAID = [3, 17, 17, 5]
 SHARES = [0.005, 0.04, 0.2, 0.9, 0.3, 0.02, 1.0]  # few tokens and many, around the border between the host's ways
 

@@ -25,6 +25,7 @@ from structgen.decoding.choosing.masking import (
 from structgen.masks.words import bits_of, ids_of, pack
 from structgen.vocabulary import Vocabulary
 from tests.support.releases import require_release
+from tests.support.tables import cases
 from tests.support.thinning import diagonal
 
 CPU = torch.device("cpu")
@@ -117,31 +118,7 @@ def test_torch_s_own_operations_mask_what_numpy_masks(width, columns, dtype):
     assert np.array_equal(scores.float().numpy(), expected)
 
 
-INTERPRETED = """
-import numpy as np, torch
-from structgen.decoding.choosing.masking import apply_masks_plainly
-from structgen.decoding.choosing.triton_masks import launch
-
-rng, checked = np.random.default_rng(0), 0
-for width, columns in [(31, 31), (64, 64), (257, 260), (1024, 1024), (5001, 5056)]:
-    table = torch.from_numpy(rng.integers(-(2**31), 2**31, (7, (width + 31) // 32)).astype(np.int32))
-    numbers = torch.tensor([3, 0, 6, 3], dtype=torch.int32)
-    for dtype in (torch.float32, torch.bfloat16, torch.float16):
-        whole = torch.randn(4, columns + 9).to(dtype)
-        ours, twin = whole.clone()[:, :columns], whole[:, :columns]
-        launch(ours, table, numbers, width)
-        apply_masks_plainly(twin, table, numbers, width)
-        assert torch.equal(ours, twin), (width, columns, dtype)
-        checked += 1
-apart = torch.empty(3 * 2**30, dtype=torch.bfloat16)  # pages that nobody touches cost nothing
-far = apart.as_strided((3, 100), (2**30, 1))
-far[:] = torch.randn(3, 100)
-twin = far.clone()
-launch(far, table, numbers[:3], 100)
-apply_masks_plainly(twin, table, numbers[:3], 100)
-assert torch.equal(far, twin), "the last row lies beyond what 32 bits count"
-print(checked)
-"""
+INTERPRETED = cases("decoding/choosing/masking", "INTERPRETED", globals())
 
 
 @pytest.mark.skipif(not triton_is_there(), reason="triton is not installed: its kernel runs where it is")

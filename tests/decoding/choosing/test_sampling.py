@@ -15,18 +15,10 @@ from transformers import (
 
 from structgen.decoding.choosing.sampling import KEEP, NOTHING, TAIL, UNDECIDED, Draws, Sampler, pick
 from structgen.options import Sampling
+from tests.support.tables import cases
 from tests.support.thinning import thinned
 
-WAYS = [
-    Sampling(temperature=1.0),
-    Sampling(temperature=0.3),
-    Sampling(temperature=2.5, top_k=7),
-    Sampling(temperature=1.0, top_p=0.8),
-    Sampling(temperature=1.3, top_p=0.95, min_p=0.02),
-    Sampling(temperature=1.0, min_p=0.1),
-    Sampling(temperature=0.9, top_k=40, top_p=0.7, min_p=0.01),
-    Sampling(temperature=1.0, top_k=10_000),
-]
+WAYS = cases("decoding/choosing/sampling", "WAYS", globals())
 
 
 def drawn(ways, scores: torch.Tensor, uniforms, keep: int = KEEP) -> list[int]:

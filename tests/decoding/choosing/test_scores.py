@@ -28,6 +28,7 @@ from structgen.decoding.choosing.scores import processed
 from structgen.masks.words import pack
 from structgen.testing import ByteTokenizer, byte_vocabulary, scripted
 from tests.support.architectures import make
+from tests.support.tables import cases
 
 WIDTH = 257
 
@@ -201,12 +202,7 @@ def test_scores_of_another_shape_are_an_error():
         sg.generate(scripted("a"), "x", sg.Regex("[a-d]{4}"), sampling=way)
 
 
-PENALTIES = [
-    {"frequency_penalty": 1.5},
-    {"presence_penalty": 4.0},
-    {"repetition_penalty": 1.6},
-    {"frequency_penalty": 0.4, "presence_penalty": -1.0, "repetition_penalty": 1.2},
-]
+PENALTIES = cases("decoding/choosing/scores", "PENALTIES")
 
 
 def in_free_strings(text: bytes) -> list[bool]:
@@ -266,15 +262,7 @@ def test_penalties_count_and_act_within_free_values_or_everywhere(model, given, 
 @pytest.mark.parametrize("given", PENALTIES, ids=str)
 def test_penalties_change_nothing_where_no_text_is_free(model, given):
     """Names, numbers, labels, dates and the marks between them, in a greedy row, a drawn one and a search."""
-    schema = {
-        "type": "object",
-        "properties": {
-            "day": {"type": "string", "format": "date"},
-            "numbers": {"type": "array", "items": {"type": "integer"}, "minItems": 5, "maxItems": 8},
-            "codes": {"type": "array", "items": {"type": "string", "pattern": "^[a-z]{4}$"}, "minItems": 4},
-        },
-        "required": ["day", "numbers", "codes"],
-    }
+    schema = cases("decoding/choosing/scores", "penalties_change_nothing_where")
     limits = sg.Limits(200, max_items=9)
     for kind in ({}, {"temperature": 1.0, "seed": 5}, {"beams": 3}):
         beams = {"beams": kind["beams"]} if "beams" in kind else {}

@@ -22,6 +22,7 @@ from structgen.given_prompts import GivenPrompts
 from tests.support.mistral import mistral
 from tests.support.releases import require_release
 from tests.support.speed import at_usual_speed
+from tests.support.tables import cases
 
 TEMPLATE = (
     "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system messages') }}{% endif %}"
@@ -151,16 +152,7 @@ def test_content_comes_in_the_form_that_the_template_reads(bpe, reading):
         bpe.chat_template = TEMPLATE
 
 
-@pytest.mark.parametrize(
-    ("template", "message"),
-    [
-        ("{% macro f(x) %}{{ f(x) }}{% endmacro %}{{ f(1) }}", "RecursionError: maximum recursion depth"),
-        ("{{ 1 // (messages | length - 1) }}", "ZeroDivisionError: "),
-        ("{{ raise_exception('only one at a time') }}", "refuses the conversation: only one at a time"),
-        ("{{ messages[0].nothing.more }}", "has no attribute 'nothing'"),
-        ("{% for m in messages %}", "Unexpected end of template"),
-    ],
-)
+@pytest.mark.parametrize(("template", "message"), cases("decoding/prompts/prompt", "every_mistake_of_a"))
 def test_every_mistake_of_a_template_is_an_option_error_with_its_words(bpe, template, message):
     model = model_of(bpe, len(bpe))
     bpe.chat_template = template

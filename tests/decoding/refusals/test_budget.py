@@ -29,15 +29,11 @@ from structgen.testing import scripted
 from structgen.vocabulary import Vocabulary
 from tests.support.matching import byte_vocabulary, rich_vocabulary, vocabulary_of
 from tests.support.mixed_rows import WITHOUT_Z
+from tests.support.tables import cases
 from tests.support.thinning import diagonal
 from tests.support.walking import random_schema, tokens_of
 
-PERSON = {
-    "type": "object",
-    "properties": {"name": {"type": "string"}, "tags": {"type": "array"}, "n": {"type": "integer"}},
-    "required": ["name", "n"],
-    "additionalProperties": False,
-}
+PERSON = cases("decoding/refusals/budget", "PERSON")
 SHORTEST = '{"name": "", "n": 0}'
 TREE = {"type": "array", "items": {"$ref": "#"}}
 LAYOUTS = [sg.Whitespace.SPACED, sg.Whitespace.COMPACT, sg.Whitespace.FLEXIBLE, sg.Whitespace.INDENTED(2)]
@@ -62,14 +58,7 @@ def test_an_endless_string_is_closed_in_time(budget: int) -> None:
 @pytest.mark.parametrize(("fast_forward", "whitespace"), diagonal([True, False], LAYOUTS))
 @pytest.mark.parametrize(
     ("text", "pointer"),
-    [
-        ('{"name": "' + "x" * 100, "/name"),
-        ('{"name": "a", "tags": [' + '"t", ' * 100, "/tags"),
-        ('{"name": "a", "tags": ' + "[" * 100, "/tags"),
-        ('{"name": "a", "tags": ' + '[{"a": ' * 100, "/tags"),
-        ('{"name": "a", "n": ' + "1" * 100, "/n"),
-        ('{"name": "\\u00', "/name"),
-    ],
+    cases("decoding/refusals/budget", "whatever_runs_away_is_closed", globals()),
     ids=["string", "array", "nesting", "objects", "digits", "escape"],
 )
 def test_whatever_runs_away_is_closed(text: str, pointer: str, whitespace: Any, fast_forward: bool) -> None:
@@ -262,32 +251,8 @@ def check_budgets(grammar: Grammar, schema: Any, draw: random.Random, more: tupl
         assert not errors, (schema, session.text(), errors[0].message)
 
 
-PIECES = [
-    b'": "',
-    b'", "',
-    b'"}',
-    b'"], "',
-    b'""',
-    b'": ',
-    b"0}",
-    b"[]",
-    b"{}",
-    b'": ["',
-    b'"]',
-    b", ",
-    b'{"',
-    b"aaaa",
-    b'"b',
-]
-HARD: list[Any] = [
-    {"oneOf": [{"required": [name], "properties": {name: {"type": "string"}}, "type": "object"} for name in "ab"]},
-    {"allOf": [{"pattern": "a.*b"}, {"pattern": "^[a-d]{4,9}$"}, {"pattern": "[^a]$"}], "type": "string"},
-    {"type": "array", "uniqueItems": True, "minItems": 3, "items": {"type": "string"}},
-    {"type": "array", "contains": {"type": "object", "required": ["aa"]}, "minItems": 2, "items": {"type": "object"}},
-    {"type": "object", "minProperties": 1, "not": {"required": ["a"]}, "additionalProperties": {"type": "array"}},
-    {"type": "object", "required": ["aa", "bb"], "properties": {"bb": {"enum": ["a long word", "another", "aaaab"]}}},
-    {"anyOf": [{"minLength": 40, "type": "string"}, {"const": {"aaaa": ["b", []], "": {}}}]},
-]
+PIECES = cases("decoding/refusals/budget", "PIECES", globals())
+HARD: list[Any] = cases("decoding/refusals/budget", "HARD", globals())
 
 
 @pytest.mark.parametrize("order", ["schema", "any"])

@@ -23,25 +23,10 @@ from structgen.models.model import Model
 from structgen.models.row import Row
 from tests.support.enumerable import chi_square
 from tests.support.small_tokenizers import random_model
+from tests.support.tables import cases
 
-WORDS = [
-    "William",
-    "Theodore",
-    "The",
-    "William and Theodore are the names",
-    '{"name": "William", "city": "San Francisco"}',
-    "The theory of Theodore",
-]
-SCHEMA = {
-    "type": "object",
-    "properties": {
-        "name": {"enum": ["William", "Theodore", "Wilhelmina"]},
-        "note": {"type": "string", "maxLength": 12},
-        "tags": {"type": "array", "items": {"enum": ["the names", "the theory"]}, "maxItems": 2},
-    },
-    "required": ["name", "note", "tags"],
-    "additionalProperties": False,
-}
+WORDS = cases("decoding/refusals/canonical_row", "WORDS")
+SCHEMA = cases("decoding/refusals/canonical_row", "SCHEMA")
 
 
 model_of = cache(lambda: random_model(WORDS * 20))

@@ -23,14 +23,10 @@ from structgen.vocabulary import Vocabulary
 from tests.decoding.refusals.test_budget import drive
 from tests.support.calling_models import scripted_chat
 from tests.support.matching import byte_vocabulary, rich_vocabulary
+from tests.support.tables import cases
 from tests.support.thinning import diagonal
 
-PERSON = {
-    "type": "object",
-    "properties": {"name": {"type": "string"}, "tags": {"type": "array"}, "n": {"type": "number"}},
-    "required": ["name", "n"],
-    "additionalProperties": False,
-}
+PERSON = cases("decoding/refusals/caps", "PERSON")
 LAYOUTS = [sg.Whitespace.SPACED, sg.Whitespace.FLEXIBLE, sg.Whitespace.INDENTED(2)]
 
 
@@ -43,25 +39,7 @@ def run(text: str, schema: Any = PERSON, **options: Any) -> Any:
 @pytest.mark.parametrize(("fast_forward", "whitespace"), diagonal([True, False], LAYOUTS))
 @pytest.mark.parametrize(
     ("text", "caps", "pointer", "wanted"),
-    [
-        ('{"name": "' + "x" * 99, {"max_characters": 20}, "/name", {"name": "x" * 20}),
-        ('{"name": "' + "\\\\" * 99, {"max_characters": 20}, "/name", {"name": "\\" * 10}),
-        ('{"name": "' + "é" * 99, {"max_characters": 20}, "/name", {"name": "é" * 10}),
-        ('{"name": "a", "n": ' + "1" * 99, {"max_digits": 12}, "/n", {"n": int("1" * 12)}),
-        ('{"name": "a", "n": 0.' + "3" * 99, {"max_digits": 5}, "/n", {"n": 0.3333}),
-        ('{"name": "a", "n": -1e' + "2" * 99, {"max_digits": 3}, "/n", {"n": -1e22}),
-        ('{"name": "a' + " " * 99, {"max_blanks": 7}, "/name", {"name": "a" + " " * 7}),
-        ('{"name": "a' + "\\n" * 99, {"max_blanks": 7}, "/name", {"name": "a" + "\n" * 7}),
-        ('{"name": "a+' + "0" * 99, {"max_repeated": 9}, "/name", {"name": "a+" + "0" * 9}),
-        ('{"name": "' + "own " * 50, {"max_repeated": 24}, "/name", {"name": "own " * 8}),
-        ('{"name": "' + "own " * 50, {"max_repeated": 30}, "/name", {"name": "own " * 10}),
-        ('{"name": "a", "tags": [' + '"t", ' * 50, {"max_repeated": 40}, "/tags", {"tags": ["t"] * 21}),
-        ('{"name": "a", "tags": [' + "[0], " * 50, {"max_repeated": 5}, "/tags", {"tags": [[0]] * 17}),
-        ('{"name": "a", "tags": [' + "12, " * 50, {"max_repeated": 50}, "/tags", {"tags": [12] * 26}),
-        ('{"name": "a", "tags": [' + '"A", 5, ' * 50, {"max_repeated": 9}, "/tags", {"tags": ["A", 5] * 16 + ["A"]}),
-        (json.dumps({"name": "a", "tags": [*range(60)]}), {"max_items": 7}, "/tags", {"tags": [*range(7)]}),
-        (json.dumps({"name": "a", "tags": [[*range(60)]]}), {"max_items": 7}, "/tags/0", {}),
-    ],
+    cases("decoding/refusals/caps", "a_value_is_closed", globals()),
     ids=lambda value: next(iter(value)) if isinstance(value, dict) and len(value) == 1 else None,
 )
 def test_a_value_is_closed_at_its_cap_and_the_text_goes_on(
@@ -80,22 +58,7 @@ def test_a_value_is_closed_at_its_cap_and_the_text_goes_on(
 
 
 @pytest.mark.parametrize(
-    ("schema", "text", "caps"),
-    [
-        ({"type": "string", "minLength": 30}, '"' + "x" * 30 + '"', {"max_characters": 7}),
-        (
-            {"type": "string", "pattern": "^x{30}$"},
-            '"' + "x" * 30 + '"',
-            {"max_characters": 7, "max_repeated": 5},
-        ),
-        ({"enum": ["x" * 50, "y"]}, '"' + "x" * 50 + '"', {"max_characters": 7}),
-        ({"enum": [int("1" * 50), 2]}, "1" * 50, {"max_digits": 7}),
-        ({"type": "array", "minItems": 20, "items": {"type": "integer"}}, str([*range(20)]), {"max_items": 7}),
-        ({"type": "array", "minItems": 20, "items": {"const": "a"}}, json.dumps(["a"] * 20), {"max_repeated": 7}),
-        ({"type": "array", "minItems": 30, "items": {"type": "string"}}, json.dumps(["a"] * 30), {"max_repeated": 7}),
-        ({"const": " " * 20}, json.dumps(" " * 20), {"max_blanks": 7}),
-        ({"type": "array", "prefixItems": [True] * 9, "minItems": 9, "items": False}, str([0] * 9), {"max_items": 2}),
-    ],
+    ("schema", "text", "caps"), cases("decoding/refusals/caps", "what_the_schema_asks_for_wins", globals())
 )
 @pytest.mark.parametrize("fast_forward", [True, False])
 def test_what_the_schema_asks_for_wins(schema: Any, text: str, caps: dict[str, int], fast_forward: bool) -> None:

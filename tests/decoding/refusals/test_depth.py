@@ -13,6 +13,7 @@ import structgen as sg
 from structgen.schema.reader import read
 from structgen.testing import scripted, scripted_chat
 from structgen.values.judge import Judge, Refused
+from tests.support.tables import cases
 
 
 class Tree(BaseModel):
@@ -25,13 +26,7 @@ class Chain(BaseModel):
 
 
 LISTS = {"$ref": "#/$defs/a", "$defs": {"a": {"type": "array", "items": {"$ref": "#/$defs/a"}}}}
-TAIL = {  # a link has a next link, or an end that is deeper than the link
-    "$ref": "#/$defs/link",
-    "$defs": {
-        "link": {"type": "object", "properties": {"n": {"anyOf": [{"$ref": "#/$defs/link"}, {"$ref": "#/$defs/end"}]}}},
-        "end": {"const": [[[[0]]]]},
-    },
-}
+TAIL = cases("decoding/refusals/depth", "TAIL")
 TAIL["$defs"]["link"] |= {"required": ["n"], "additionalProperties": False}
 
 
@@ -44,16 +39,7 @@ def depth(value: Any) -> int:
 
 @pytest.mark.parametrize(
     ("schema", "text"),
-    [
-        (Any, "[" * 300),
-        (Any, '{"a": ' * 300),
-        (Tree, '{"name": "", "children": [' * 300),
-        (Chain, '{"next": ' * 300),
-        (LISTS, "[" * 300),
-        (LISTS, "[[], " * 300),
-        (TAIL, '{"n": ' * 300),
-        (list[Any], '[{"]": [' * 300),
-    ],
+    cases("decoding/refusals/depth", "no_value_is_deeper", globals()),
     ids=["any", "members", "tree", "chain", "lists", "second items", "deeper ends", "brackets in names"],
 )
 @pytest.mark.parametrize("limit", [128, 7])

@@ -18,6 +18,7 @@ from structgen.models.model import Model
 from structgen.testing import ByteTokenizer, ScriptedModel, byte_vocabulary
 from tests.support.calling_models import scripted_chat
 from tests.support.matching import rich_vocabulary
+from tests.support.tables import cases
 
 MOST = sg.Limits().max_repeated or 0
 FOX = "The quick brown fox jumps over the lazy dog. "
@@ -94,20 +95,7 @@ class Stuck(ScriptedModel):
 
 
 @pytest.mark.parametrize(
-    ("vocabulary", "field", "piece"),
-    [
-        (BYTES, "text", "="),
-        (BYTES, "text", "-="),
-        (BYTES, "text", "own "),
-        (BYTES, "text", FOX),
-        (LONGER, "text", "na na na, "),
-        (BYTES, "text", "日本"),
-        (BYTES, "rows", '"A", "B", '),
-        (LONGER, "rows", '"Paris", "London", "Rome", '),
-        (BYTES, "rows", '{"id": 7, "ok": true}, '),
-        (LONGER, "rows", "[1, 2, 3], "),
-        (LONGER, "rows", '"the same item", '),
-    ],
+    ("vocabulary", "field", "piece"), cases("decoding/refusals/repetition", "a_stuck_model_leaves", globals())
 )
 def test_a_stuck_model_leaves_room_for_the_members_behind(vocabulary: Any, field: str, piece: str) -> None:
     """Within the default budget, even where each token is a byte."""
@@ -125,40 +113,8 @@ def test_a_long_piece_is_found_where_the_budget_lets_it_repeat() -> None:
 
 
 TABLE = "| name | " + " | ".join(f"m{n}" for n in range(12)) + " |\n" + "|---" * 13 + "|\n"
-TEXTS = {
-    "a ruler": "-" * 120,
-    "a ruler of two characters": "-=" * 60,
-    "the ruler of a table": "|".join(["-----"] * 20),
-    "a grid": "+".join(["----------"] * 14),
-    "a table": TABLE + "".join(f"| row {n} | " + " | ".join("0" for _ in range(12)) + " |\n" for n in range(30)),
-    "an empty form": "|          |          |          |\n" * 8,
-    "a poem": ("Row, row, row your boat,\nGently down the stream,\nMerrily, merrily, merrily, merrily,\n" * 4),
-    "verses with a refrain": "".join(f"{n} bottles of beer on the wall,\n{FOX}\n" for n in range(40, 0, -1)),
-    "a chorus": "All together now, all together now,\n" * 8,
-    "laughter": "ha" * 60,
-    "CSV": "id,price,stock\n" + "".join(f"{n},0.00,0\n" for n in range(60)),
-    "CSV of zeros": "0,0,0,0\n" * 30,
-    "zeros": "0" * 240,
-    "a row of zeros": "0, " * 100,
-    "a dump": "".join(f"{16 * n:08x}  {'00 ' * 16}\n" for n in range(20)),
-    "bits": "01" * 100,
-    "base64": "A" * 220 + "==",
-    "code": "if (a) {\n" * 10 + "}\n" * 10,
-    "dots of a table of contents": "".join(f"Chapter {n} {'.' * 60} {n * 7}\n" for n in range(20)),
-}
-LISTS: dict[str, list[Any]] = {
-    "zeros": [0] * 128,
-    "fractions": [0.0] * 128,
-    "labels": ["O"] * 100,
-    "nulls": [None] * 100,
-    "empty texts": [""] * 128,
-    "alternating": [0, 1] * 64,
-    "a matrix": [[0] * 16] * 16,
-    "a board": [["", "", "", "", "", "", "", ""]] * 8,
-    "empty records": [{"name": None, "price": 0.0, "tags": []}] * 16,
-    "records": [{"id": n, "ok": True, "note": ""} for n in range(60)],
-    "hours": ["closed"] * 5 + ["9-17"] * 3,
-}
+TEXTS = cases("decoding/refusals/repetition", "TEXTS", globals())
+LISTS: dict[str, list[Any]] = cases("decoding/refusals/repetition", "LISTS", globals())
 
 
 def capped(value: Any, indent: int | None = None, size: int = 4) -> str | None:

@@ -21,6 +21,7 @@ from structgen.errors import DeadEnd
 from structgen.options import Limits, Sampling
 from structgen.testing import ByteTokenizer, ScriptedModel, byte_vocabulary, scripted
 from structgen.vocabulary import Vocabulary
+from tests.support.tables import cases
 from tests.support.thinning import as_slow
 
 WITHOUT_Z = Vocabulary.from_tokens(
@@ -41,15 +42,7 @@ def run(module, pattern, prompts=(b"x",), *, forward=True, limits=Limits(200), v
 
 
 @pytest.mark.parametrize("forward", [True, False], ids=["fast-forward", "stepping"])
-@pytest.mark.parametrize(
-    ("pattern", "wanted", "text"),
-    [
-        ("az|bc", "az", "bc"),  # one token back: chosen again from the same logits
-        ("axyz|bc", "axyz", "bc"),  # three tokens back
-        ("a(bz|cz)|d[ez]", "abz", "de"),  # every way behind the first token is dead
-        ("(az|b){3}c", "ababc", "bbbc"),  # the same dead end at three prefixes
-    ],
-)
+@pytest.mark.parametrize(("pattern", "wanted", "text"), cases("decoding/refusals/row_refusals", "a_dead_end_is"))
 def test_a_dead_end_is_left_by_the_nearest_way_that_is_left(pattern, wanted, text, forward):
     (session,) = run(ScriptedModel(wanted, WITHOUT_Z), pattern, forward=forward)
     assert (session.text(), session.error) == (text, None)
@@ -138,14 +131,7 @@ def test_unique_items_are_kept_unique_by_whatever_it_takes():
 
 
 PAIR = {"type": "array", "prefixItems": [{"enum": ["a", "b"]}, {"enum": ["x", "y"]}], "minItems": 2, "items": False}
-STUBBORN = {
-    "free strings": ({"items": {"type": "string"}, "uniqueItems": True}, '["a", "a", "a"]', "uniqueItems"),
-    "few strings": ({"items": {"type": "string", "maxLength": 1, "pattern": "^[abc]$"}, "uniqueItems": True},
-                    '["a", "a", "a"]', "uniqueItems"),
-    "few pairs": ({"items": PAIR, "uniqueItems": True}, '[["a", "x"], ["a", "x"], ["a", "x"]]', "uniqueItems"),
-    "look-around": ({"items": {"type": "string", "pattern": r"^(?!.*(..)\1)[ab]{4}$"}}, '["abab", "abab"]', "pattern"),
-    "counts": ({"items": {"enum": ["p", "q"]}, "contains": {"const": "q"}, "minContains": 2}, '["p", "p", "p"]', ""),
-}  # fmt: skip
+STUBBORN = cases("decoding/refusals/row_refusals", "STUBBORN", globals())
 
 
 @pytest.mark.parametrize("name", STUBBORN)
@@ -182,24 +168,7 @@ def no_bad(text: str) -> str:
 
 
 Kept = Annotated[str, AfterValidator(no_bad)]
-REFUSED = {
-    "a choice": (sg.Choice(["a bad word"]), "a bad word", {"banned": ["bad"]}, "a "),
-    "a constant": ({"const": "a bad word"}, '"a bad word"', {"banned": ["bad"]}, '"a '),
-    "a member": (
-        {
-            "type": "object",
-            "properties": {"a": {"enum": ["ok"]}, "b": {"const": "bad"}},
-            "required": ["a", "b"],
-            "additionalProperties": False,
-        },
-        '{"a": "ok", "b": "bad"}',
-        {"banned": ["bad"]},
-        '{"a": "ok", "b": "',
-    ),
-    "a guard": (sg.Regex("xxbad"), "xxbad", {"guards": [sg.BannedPattern("b[a]d")]}, "xx"),
-    "a validator": (Kept, '"a bad word"', {}, ""),
-    "a validator of an item": (list[Kept], '["ok", "a bad word"]', {}, '["ok", '),
-}
+REFUSED = cases("decoding/refusals/row_refusals", "REFUSED", globals())
 
 
 @pytest.mark.parametrize("spent", [0, 2])

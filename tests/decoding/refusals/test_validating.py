@@ -15,15 +15,11 @@ from hypothesis import strategies as st
 from pydantic import (
     AfterValidator,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
-    PlainValidator,
     RootModel,
     TypeAdapter,
     ValidationInfo,
-    WithJsonSchema,
-    WrapValidator,
     create_model,
     field_validator,
     model_validator,
@@ -43,6 +39,7 @@ from structgen.schema.python.validators import validators_of
 from structgen.testing import scripted
 from structgen.vocabulary import Vocabulary
 from tests.support.judges import even, seven
+from tests.support.tables import cases
 
 Even = Annotated[int, Field(ge=0, le=99), AfterValidator(even)]
 
@@ -136,30 +133,7 @@ def halved(value: Any, handler: Any) -> int:
     return even(handler(value))
 
 
-CASES: dict[str, tuple[Any, str, str]] = {
-    "field": (Order, '{"items": [{"n": "a", "price": 4}, {"n": "b", "price": 7}]}', "/items/1/price"),
-    "annotated": (Order, '{"items": [{"n": "Rome", "price": 4}, {"n": "b", "price": 8}]}', "/items/0/n"),
-    "list": (Annotated[list[Even], Field(max_length=3)], "[2, 4, 5]", "/2"),
-    "dict": (dict[Literal["a", "b"], Even], '{"a": 2, "b": 3}', "/b"),
-    "tuple": (tuple[int, Even], "[1, 3]", "/1"),
-    "union": (Annotated[list[Even | Literal["x"]], Field(max_length=2)], '["x", 3]', "/1"),
-    "union of models": (Cat | Dog, '{"kind": "cat", "lives": 9}', ""),
-    "discriminated": (Annotated[Cat | Dog, Field(discriminator="kind")], '{"kind": "cat", "lives": 9}', "/lives"),
-    "root": (Root, "7", ""),
-    "scalar": (Even, "7", ""),
-    "dataclass": (Half, '{"whole": 7}', ""),
-    "typed dict": (Typed, '{"n": 7}', "/n"),
-    "other fields": (Span, '{"start": 3, "end": 2}', "/end"),
-    "model": (Sum, '{"a": 3, "b": 3}', ""),
-    "before": (Spoken, '{"word": "low"}', ""),
-    "before a field": (Annotated[int, Field(ge=0, le=99), BeforeValidator(even)], "7", ""),
-    "wrapped": (Annotated[int, Field(ge=0, le=99), WrapValidator(halved)], "7", ""),
-    "plain": (
-        Annotated[int, PlainValidator(even), WithJsonSchema({"type": "integer", "minimum": 0, "maximum": 99})],
-        "7",
-        "",
-    ),
-}
+CASES: dict[str, tuple[Any, str, str]] = cases("decoding/refusals/validating", "CASES", globals())
 
 
 @pytest.mark.parametrize("name", CASES)

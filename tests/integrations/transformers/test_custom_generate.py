@@ -6,13 +6,13 @@ import pytest
 import torch
 from pydantic import BaseModel, Field
 from transformers import PreTrainedModel, T5Config, T5ForConditionalGeneration
-from transformers.generation.stopping_criteria import MaxTimeCriteria
 
 import structgen as sg
 from structgen.demo import load_demo
 from structgen.demo.tasks import Person
 from structgen.integrations.transformers import ConstrainedOutput, constrained_generate
 from tests.support.small_tokenizers import byte_level_bpe
+from tests.support.tables import cases
 
 PROMPT = "Extract the person: name, age, city.\nText: {}\nJSON: "
 PROMPTS = [
@@ -133,15 +133,7 @@ def test_an_encoder_decoder_model_reads_its_source():
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [
-        (
-            {"stopping_criteria": [MaxTimeCriteria(5.0)]},
-            "MaxTimeCriteria: a constraint itself defines",
-        ),
-        ({"output_scores": True, "return_dict_in_generate": True}, "output_scores=True"),
-        ({"eos_token_id": 77}, "eos_token_id=77: set it in model.generation_config"),
-        ({"num_beams": 2, "do_sample": True}, "leave out temperature"),
-    ],
+    cases("integrations/transformers/custom_generate", "what_the_loop_cannot_do_is_refused", globals()),
 )
 def test_what_the_loop_cannot_do_is_refused(demo, arguments, message):
     with pytest.raises(sg.OptionError, match=message):

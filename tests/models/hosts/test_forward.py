@@ -23,6 +23,7 @@ from structgen.models.hosts.host import Host, NewTokens
 from structgen.models.row import Row
 from structgen.models.transfer import device_of
 from tests.support.small_tokenizers import byte_level_bpe
+from tests.support.tables import cases
 from tests.support.thinning import diagonal
 
 
@@ -73,12 +74,7 @@ class Uncached(Host):
         return self.copies
 
 
-KINDS = {
-    "all rows have places": {"places": 9},
-    "rows take turns": {"places": 2},
-    "going back forgets": {"places": 9, "forgets": True},
-    "one place": {"places": 1, "copies": False},
-}
+KINDS = cases("models/hosts/forward", "KINDS")
 
 
 @pytest.mark.parametrize("options", KINDS.values(), ids=KINDS)

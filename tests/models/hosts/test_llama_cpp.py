@@ -16,6 +16,7 @@ import structgen as sg
 from structgen.demo import load_demo
 from structgen.demo.tasks import Person
 from structgen.models.hosts.llama_cpp import FEWEST, UNKNOWN, PassCosts
+from tests.support.tables import cases
 
 PROMPT = "Extract the person: name, age, city.\nText: {}\nJSON: "
 PROMPTS = [
@@ -167,15 +168,7 @@ def test_chat_messages_go_through_the_files_template(gguf_file):
     assert (clean.count(0), clean.count(1)) == (2, 0)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"n_seq_max": 0}, "n_seq_max=0"),
-        ({"n_ctx": -1}, "n_ctx=-1"),
-        ({"dtype": "float16"}, "dtype=: for a GGUF file the options are flash_attn, kv_unified, n_batch"),
-        ({"device": "cuda"}, "n_gpu_layers=-1"),
-    ],
-)
+@pytest.mark.parametrize(("options", "message"), cases("models/hosts/llama_cpp", "options_are_checked"))
 def test_options_are_checked(gguf_file, options, message):
     with pytest.raises(sg.OptionError, match=message):
         sg.load(gguf_file, **options)

@@ -18,6 +18,7 @@ from structgen.models.hosts.forward import HostForward
 from structgen.models.hosts.host import NewTokens
 from structgen.models.row import Row
 from tests.support.onnx_folders import write_onnx_folder
+from tests.support.tables import cases
 
 PROMPT = "Extract the person: name, age, city.\nText: {}\nJSON: "
 PROMPTS = [
@@ -165,16 +166,7 @@ def test_a_generator_that_cannot_go_back_is_read_from_its_beginning(folder, demo
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "message"),
-    [
-        ({"max_sequences": 0}, "max_sequences=0"),
-        ({"max_length": 1}, "max_length=1"),
-        ({"intra_op_num_threads": 0}, "intra_op_num_threads=0"),
-        ({"provider": ""}, "provider=''"),
-        ({"provider": "nonsense"}, "cannot load .*Unknown provider name 'nonsense'"),
-        ({"dtype": "float16"}, "dtype=: for a folder of onnxruntime-genai the options are intra_op_num_threads, max_"),
-        ({"device": "cuda"}, "provider='cuda'"),
-        ({"tokenizer": "/nowhere/at/all"}, "transformers cannot load its tokenizer"),
-    ],
+    cases("models/hosts/onnx_genai", "options_are_checked"),
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
 def test_options_are_checked(folder, options, message):

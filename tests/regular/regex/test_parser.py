@@ -13,40 +13,9 @@ from structgen.regular.regex import PatternError, PatternUnsupported, parse
 from structgen.regular.regex.compiler import check
 from structgen.regular.regex.nodes import Chars
 from structgen.regular.regex.parser import DEPTH_LIMIT, extensions
+from tests.support.tables import cases
 
-SAME = [
-    (r"a\-b", "a-b"),
-    (r"\_\@\/\#\:", "_@/#:"),
-    ("a{", "a{"),
-    ("{a}", "{a}"),
-    ("a{x}", "a{x}"),
-    ("a]", "a]"),
-    (r"[\w-.]+", "a-.b"),
-    (r"\x41\u0042\u{43}\cI\0", "ABC\t\0"),
-    (r"\ud83d\udc32", "\U0001f432"),
-    (r"\u{1F432}+", "\U0001f432\U0001f432"),
-    ("(?<year>[0-9]{4})-(?:x)", "2024-x"),
-    (r"[\b]", "\b"),
-    ("[]a]|b]", "b]"),
-    ("[^]", "\n"),
-    ("a{2,3}?b+?c*?d??", "aab"),
-    (r"[a\-z]-[+--]", "--,"),
-    (r"\t\n\v\f\r", "\t\n\v\f\r"),
-    (r"[\d.]", "."),
-    (r"\Aa\Z", "a"),
-    (r"\012\07", "\n\x07"),
-    ("(?i)ab|C", "aB"),
-    ("a(?i)b", "aB"),
-    ("(?i:a)b", "Ab"),
-    ("(?i)[^a]", "b"),
-    (r"(?i)\u017f", "S"),
-    ("(?s).", "\n"),
-    ("(?P<n>a)", "a"),
-    ("(?#no more)a", "a"),
-    (r"\pL\p{Greek}\p{Script=Cyrillic}\p{Alphabetic}", "a\u03b1\u0436z"),
-    (r"\x{41}", "A"),
-    ("(?<n>a)|(?<n>b)", "b"),
-]
+SAME = cases("regular/regex/parser", "SAME", globals())
 
 
 @pytest.mark.parametrize(("pattern", "text"), SAME)
@@ -57,29 +26,7 @@ def test_accepted_spellings(pattern: str, text: str) -> None:
     assert not dfa.matches(text + "~~")
 
 
-MALFORMED = [
-    ("a)", 1),
-    ("(a", 0),
-    ("x(?:a", 1),
-    ("[a", 0),
-    ("*a", 0),
-    ("a|+", 2),
-    ("a**", 2),
-    ("^*", 1),
-    (r"a\b+", 3),
-    ("a{3,2}", 1),
-    ("[z-a]", 1),
-    ("a\\", 1),
-    (r"\x4", 0),
-    (r"\u12", 0),
-    (r"\u{110000}", 0),
-    (r"\pX", 0),
-    (r"(a)\2", 3),
-    (r"(?<n>a)\k<m>", 7),
-    ("(?<n>a)(?<n>b)", 10),
-    ("{1}", 0),
-    ("(?<>a)", 3),
-]
+MALFORMED = cases("regular/regex/parser", "MALFORMED", globals())
 
 
 @pytest.mark.parametrize(("pattern", "offset"), MALFORMED)
@@ -92,18 +39,7 @@ def test_a_malformed_pattern_is_an_error_that_says_where(pattern: str, offset: i
     assert isinstance(caught.value, ValueError)
 
 
-UNSUPPORTED = [
-    (r"\h", r"\h"),
-    (r"\Ga", r"\G"),
-    ("(?R)", "(?R)"),
-    ("(?x)a", "(?x)"),
-    (r"[\1]", "octal"),
-    ("a{,3}", "{,n}"),
-    ("[[:alpha:]_]+[[:^digit:]]", "[:alpha:]"),
-    (r"\a", r"\a"),
-    (r"[\e]", r"\e"),
-    (r"\p{Script=Nobody}", "Script=Nobody"),
-]
+UNSUPPORTED = cases("regular/regex/parser", "UNSUPPORTED", globals())
 
 
 @pytest.mark.parametrize(("pattern", "construct"), UNSUPPORTED)
@@ -114,15 +50,7 @@ def test_a_construct_that_cannot_be_held_is_named(pattern: str, construct: str) 
     assert construct in caught.value.construct
 
 
-IRREGULAR = [
-    (r"(a*)b\1", "back-reference"),
-    ("(?<=a)b", "look-behind"),
-    ("(?<!a)b", "negative look-behind"),
-    ("a(?=b)", "a look-ahead"),
-    ("a(?!b)", "a negative look-ahead"),
-    ("(?>a)", "atomic group"),
-    ("a*+", "possessive"),
-]
+IRREGULAR = cases("regular/regex/parser", "IRREGULAR", globals())
 
 
 @pytest.mark.parametrize(("pattern", "construct"), IRREGULAR)

@@ -8,10 +8,11 @@ import re
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel
 
 import structgen as sg
 from structgen.testing import scripted
+from tests.support.tables import cases
 
 
 class City(BaseModel):
@@ -30,31 +31,7 @@ class Colour(enum.Enum):
 INNER = {"type": "object"}
 
 
-@pytest.mark.parametrize(
-    ("schema", "advice"),
-    [
-        ({"type": "json_schema"}, "it is the response_format of an API, without a schema"),
-        ({"type": "json_object"}, "for any JSON object pass {'type': 'object'}"),
-        ({"type": "text"}, "for plain text leave schema= out"),
-        ({"type": "function", "function": {"name": "f"}}, "it is the description of a tool, without parameters"),
-        ({"name": str, "age": int}, "'name' holds the class str; pass a TypedDict or a Pydantic model"),
-        ({"name": "string", "age": "int"}, "its members are names of types; pass a TypedDict, or {'type': 'object'"),
-        (TypeAdapter(int), "pass the type that it adapts, or its json_schema()"),
-        (["red", "green"], "pass sg.Choice(['red', 'green'])"),
-        ({"red"}, "pass sg.Choice(['red'])"),
-        ([City], "pass list[City]"),
-        ([City, Point], "A | B for one of several types"),
-        ('{"type": "object"}', "pass json.loads(text)"),
-        (b' {"type": "object"}', "pass json.loads(text)"),
-        ("[a-z]+", "pass sg.Regex(text) for a pattern"),
-        (re.compile("[a-z]+"), "pass sg.Regex('[a-z]+')"),
-        (City(name="a"), "an instance of City: pass the class, schema=City"),
-        (Point(1), "an instance of Point: pass the class, schema=Point"),
-        (Colour.RED, "pass the class, schema=Colour, or Literal[Colour.RED]"),
-        (5, "pass {'const': 5}"),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("schema", "advice"), cases("schema/python/mistaken", "what_is_no_schema", globals()), ids=str)
 def test_what_is_no_schema_is_told_what_to_pass(schema: Any, advice: str) -> None:
     """As a schema, as the one of a row, as that of `JsonSchema` and `explain`."""
     model = scripted("anything")

@@ -7,28 +7,24 @@ import enum
 import json
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import pytest
 from pydantic import (
     AliasPath,
-    Base64Str,
     BaseModel,
     ConfigDict,
     Discriminator,
     Field,
-    ImportString,
-    Json,
-    RootModel,
     Tag,
 )
-from typing_extensions import Unpack
 
 from structgen.errors import UnsupportedSchema
 from structgen.schema.python.types import from_type
 from structgen.schema.reader import read
 from tests.support.python_classes import Cat, Dog, Options
 from tests.support.schema_oracle import accepts
+from tests.support.tables import cases
 
 
 class Tree(BaseModel):
@@ -66,36 +62,7 @@ Price = Annotated[Decimal, Field(max_digits=5, decimal_places=2, ge=0)]
 Positive = Annotated[Decimal, Field(max_digits=3, gt=0)]
 
 # A type, JSON that must be taken, JSON that must be refused.
-ROWS: list[tuple[Any, list[str], list[str]]] = [
-    (int, ["1"], ['"a"', "1.5", "null"]),
-    (int | None, ["1", "null"], ['"a"']),
-    (Literal["a", 1, True], ['"a"', "1", "true"], ['"b"', "2", "false"]),
-    (Colour, ['"red"', "1"], ['"blue"', "2"]),
-    (tuple[int, str], ['[1, "a"]'], ["[1]", '[1, "a", 2]']),
-    (Point, ["[1, 2]", "[1]"], ["[]", "[1, 2, 3]"]),
-    (list[Literal["a"]], ["[]", '["a"]'], ['["b"]']),
-    (dict[str, int], ["{}", '{"a": 1}'], ['{"a": "b"}']),
-    (
-        Tree,
-        ['{"value": 1, "children": [{"value": 2}]}'],
-        ['{"value": 1, "children": [{}]}', '{"value": 1, "x": 1}'],
-    ),
-    (Open, ['{"name": "a", "x": 1}'], ["{}"]),
-    (Spaced, ['{"the name": "a"}'], ['{"name": "a"}']),
-    (Options, ['{"a": 1}', '{"a": 1, "b": "c"}'], ["{}", '{"a": 1, "c": 2}']),
-    (Item, ['{"name": "a"}', '{"name": "a", "price": 1.5}'], ["{}", '{"name": "a", "x": 1}']),
-    (RootModel[list[int]], ["[1]"], ['["a"]']),
-    (
-        Pet,
-        ['{"kind": "cat", "lives": 9}', '{"kind": "dog"}'],
-        ["{}", '{"kind": "dog", "lives": 9}', '{"lives": 9}'],
-    ),
-    (list[Pet], ['[{"kind": "dog", "owner": {"lives": 1}}]'], ["[{}]"]),
-    (Decimal, ["1", "1.5", '"1.50"', '"-0.001"', '"0"'], ['"abc"', '""', '"1."', '".5"', '"1e"', "null"]),
-    (Price, ['"999.99"', '"0"', '"0.05"', '"1.5"'], ['"1000"', '"1.234"', '"-1"', '"abc"']),
-    (Positive, ['"1"', '"0.01"', '"12.5"', '"999"'], ['"0"', '"0.0"', '"1234"', '"12.34"', '"-1"']),
-    (Base64Str, ['"YWJj"', '""', '"YQ=="'], ['"a"', '"YWJj="']),
-]
+ROWS: list[tuple[Any, list[str], list[str]]] = cases("schema/python/types", "ROWS", globals())
 
 
 @pytest.mark.parametrize(("tp", "right", "wrong"), ROWS, ids=[str(row[0])[:60] for row in ROWS])
@@ -128,22 +95,7 @@ class Plain:
     pass
 
 
-@pytest.mark.parametrize(
-    "tp",
-    [
-        Callable[[int], int],
-        Plain,
-        Json,
-        Json[int],
-        type[int],
-        ImportString,
-        set[list[int]],
-        tuple[Unpack[tuple[int, ...]], str],
-        dict[tuple[int, int], str],
-        Literal[b"a"],
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("tp", cases("schema/python/types", "a_type_without_an", globals()), ids=str)
 def test_a_type_without_an_exact_schema_is_refused_with_a_remedy(tp: Any) -> None:
     """Never a schema that admits what the validator rejects."""
     with pytest.raises(UnsupportedSchema):

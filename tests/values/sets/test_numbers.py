@@ -21,6 +21,7 @@ from structgen.schema.normal import Numbers
 from structgen.values.sets.decimals import LARGEST, number_dfa
 from structgen.values.sets.numbers import combined_languages, number_language, number_predicate
 from tests.support.matching import byte_vocabulary
+from tests.support.tables import cases
 from tests.support.walking import tokens_of
 
 PLAIN = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
@@ -383,16 +384,7 @@ TAILS = [
 BEGINNING = re.compile(r"-?((0|[1-9][0-9]*)(\.([0-9]+)?)?([eE][+-]?[0-9]*)?)?")
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {"minimum": 0.5},
-        {"minimum": 0, "maximum": 12.5},
-        {"exclusiveMaximum": -2e-3},
-        {"minimum": 1e-7, "maximum": 3e-6},
-        {"multipleOf": 0.25, "maximum": 1e20},
-    ],
-)
+@pytest.mark.parametrize("schema", cases("values/sets/numbers", "masks_behind_every_short"))
 def test_masks_behind_every_short_prefix_equal_brute_force(schema: dict[str, float]) -> None:
     """A byte is allowed exactly when some number of the set goes on with it."""
     grammar = JsonSchema({"type": "number", **schema}).compile(byte_vocabulary())
@@ -441,15 +433,7 @@ def random_text(schema: dict[str, object], draw: random.Random) -> str | None:
     return text if language.matches(text) and (predicate is None or predicate(text)) else None
 
 
-NUMERIC = [
-    {"multipleOf": 5}, {"minimum": 99, "multipleOf": 100}, {"multipleOf": 0.01}, {"multipleOf": 2.5, "minimum": 1e16},
-    {"multipleOf": 3001}, {"multipleOf": 1e20}, {"multipleOf": 1, "exclusiveMaximum": 1e18}, {"multipleOf": 1e-7},
-    {"exclusiveMaximum": 1}, {"exclusiveMinimum": 0.1, "exclusiveMaximum": 0.3}, {"exclusiveMinimum": -1e23},
-    {"not": {"const": 0.1}}, {"not": {"type": "integer"}}, {"not": {"multipleOf": 0.05}, "multipleOf": 0.01},
-    {"minimum": 0.1, "maximum": 0.2, "not": {"minimum": 0.15}},
-    {"exclusiveMinimum": 1, "exclusiveMaximum": 1.0000000000000004},
-    {"type": "integer", "multipleOf": 7}, {"type": "integer", "exclusiveMaximum": 2**60, "minimum": 2**53},
-]  # fmt: skip
+NUMERIC = cases("values/sets/numbers", "NUMERIC", globals())
 
 
 @pytest.mark.parametrize("schema", NUMERIC, ids=str)
@@ -473,15 +457,7 @@ def test_the_number_that_is_read_satisfies_the_schema(schema: dict[str, object])
 
 
 def test_ordinary_numbers_stay_allowed_where_exactness_counts() -> None:
-    for schema, texts in [
-        ({"multipleOf": 0.01}, ["4.35", "0.1", "1e3", "12345678901.25", "-0.00", "19.9900", "1234567890123.45"]),
-        ({"multipleOf": 5}, ["1e21", "1.25e+20", "9007199254740990", "5.0", "1.5e1"]),
-        ({"multipleOf": 1e-7}, ["3e-07", "0.0000003", "1.5e-6"]),
-        ({"exclusiveMinimum": 0}, ["0.30000000000000004", "5e-324", "1.7976931348623157e308"]),
-        ({"exclusiveMaximum": 1}, ["0.9999999999999999", "0.1", "-1e300"]),
-        ({"not": {"const": 0}}, ["0.1", "9007199254740992", "-3.25"]),
-        ({"type": "integer", "multipleOf": 5}, ["1234567890123456789012345"]),
-    ]:
+    for schema, texts in cases("values/sets/numbers", "ordinary_numbers_stay_allowed"):
         judge, grammar = JsonSchema(schema).judge(), JsonSchema({"type": "number", **schema}).read()
         numbers = grammar.shapes[0].numbers
         assert numbers is not None

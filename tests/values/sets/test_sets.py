@@ -29,6 +29,7 @@ from structgen.values.sets.strings import (
     string_predicate,
     uncapped_language,
 )
+from tests.support.tables import cases
 
 STEPS = [Fraction(text) for text in ("2", "3", "0.5", "0.05", "7", "123.456789", "10", "400", "0.0075")]
 TEXTS = ["".join(chars) for size in range(5) for chars in itertools.product("ab1", repeat=size)]
@@ -180,21 +181,7 @@ def test_numbers_of_too_many_remainders_have_a_predicate() -> None:
     assert MULTIPLES_LIMIT < 123456789
 
 
-@pytest.mark.parametrize(
-    ("numbers", "count"),
-    [
-        (Numbers(integer=True, minimum=Fraction(0), maximum=Fraction(9)), 10),
-        (Numbers(integer=True, minimum=Fraction(0), maximum=Fraction(9), exclusive_maximum=True), 9),
-        (Numbers(minimum=Fraction(1), maximum=Fraction(1)), 1),
-        (Numbers(minimum=Fraction(1), maximum=Fraction(2)), None),
-        (Numbers(integer=True, minimum=Fraction(0)), None),
-        (Numbers(integer=True, minimum=Fraction(0), maximum=Fraction(10**6)), None),
-        (Numbers(literals=(1, 1.0, 2)), 2),
-        (Numbers(minimum=Fraction(0), maximum=Fraction(1), multiples=(Fraction(1, 4),)), 5),
-        (Numbers(True, Fraction(0), Fraction(5), without=(Numbers(literals=(3, 4.0)),)), 4),
-        (Numbers(True, Fraction(0), Fraction(3), multiples=(Fraction(4),), exclusive_minimum=True), 0),
-    ],
-)
+@pytest.mark.parametrize(("numbers", "count"), cases("values/sets/sets", "numbers_are_counted_by_value", globals()))
 def test_numbers_are_counted_by_value(numbers: Numbers, count: int | None) -> None:
     """`1` and `1.0` are one; None for too many."""
     assert number_count(numbers) == count
@@ -249,21 +236,7 @@ def test_random_sets_of_strings_are_their_definition() -> None:
         assert count is None or len(inside) <= count, strings
 
 
-@pytest.mark.parametrize(
-    ("strings", "count"),
-    [
-        (Strings(), None),
-        (Strings(max_length=0), 1),
-        (Strings(literals=("a", "b", "a"), without=(Strings(patterns=("b",)),)), 1),
-        (Strings(patterns=("^[ab]{1,3}$",)), 14),
-        (Strings(patterns=("^[ab]*$",), max_length=3), 15),
-        (Strings(patterns=("^[a-z]{3}$",)), None),
-        (Strings(patterns=(r"^([ab]{1,7})\1$",)), None),
-        (Strings(patterns=(r"^([ab]{1,2})-\1$",)), 6),
-        (Strings(patterns=(r"^(a*)b\1$",), max_length=5), 3),
-        (Strings(max_length=3, without=(Strings(min_length=1),)), 1),
-    ],
-)
+@pytest.mark.parametrize(("strings", "count"), cases("values/sets/sets", "strings_are_counted", globals()))
 def test_strings_are_counted(strings: Strings, count: int | None) -> None:
     """Small languages are listed, and what is not regular among them is decided one by one."""
     assert string_count(strings) in (count, 254 if count is None else count)
