@@ -69,5 +69,5 @@ for make in (lambda: sg.Lark('start: "a" word').plan(), lambda: sg.Sequence("a",
 # query: select count(id) from users
 # sum: 2 * users
 # => 84
-# Lark line 1: the rule 'word' is not defined
+# Lark grammar, line 1: the rule 'word' is not defined
 # 5 cannot be a part: expected a constraint, a text, a type or a JSON Schema

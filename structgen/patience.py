@@ -149,7 +149,7 @@ class Patience:
         if self.seconds is None or self._began is None:
             return
         if self._spent + time.thread_time() - self._began > self.seconds + self._added:
-            message = f"what the constraint asks for takes more than {self.seconds:g} s of work in addition to the model's own"
+            message = f"what the constraint asks for takes more than {self.seconds:g} s of work besides the model's"
             raise LimitExceeded(message)
 
 
