@@ -231,6 +231,32 @@ def test_links_of_the_readme_and_between_pages_lead_somewhere() -> None:
     assert broken == []
 
 
+def words_of(path: Path) -> Iterator[str]:
+    """The names and the texts of a module's code, without docstrings."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if id(node) not in docstrings:
+            values = (getattr(node, name, None) for name in ("id", "attr", "name", "arg", "value"))
+            yield from (value for value in values if isinstance(value, str))
+
+
+def test_the_table_of_changes_names_the_files_that_an_example_is_in() -> None:
+    """At most three files each; what they share as a folder has the example's name nowhere else."""
+    table = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("| to add |")[2].partition("\n\n")[0]
+    rows = [[re.findall("`(.*?)`", cell) for cell in row.split("|")[2:4]] for row in table.splitlines()[2:]]
+    package = ROOT / "structgen"
+    for names, (example,) in rows:
+        files = {package / name for name in names}
+        assert all(path.exists() for path in files), names
+        folders = {Path(name).parts[0] for name in names}
+        within = package / folders.pop() if len(folders) == 1 else package
+        word = re.compile(rf"(?<!\w){re.escape(example)}(?!\w)")
+        found = {path for path in within.rglob("*.py") if any(map(word.search, words_of(path)))}
+        assert 0 < len(found) and found <= files and len(files) <= 3, (example, found)
+    assert len(rows) == 9
+
+
 def test_every_page_has_its_place_in_the_navigation() -> None:
     """A page that is in no menu is found by nobody; no page is there twice."""
     nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2].partition("\nmarkdown_extensions")[0]

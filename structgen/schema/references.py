@@ -33,8 +33,8 @@ IN_PLACE = frozenset((*REFERENCES, *_LISTS, *_ONES, *_MAPS, "propertyNames"))
 
 ANCHORS = frozenset(("$anchor", "$dynamicAnchor"))
 NO_SCHEMA = (
-    "a document of the registry is not a schema of its draft; in draft 4 a schema is an object everywhere, {} in place of "
-    'true and {"not": {}} in place of false'
+    "a document of the registry is not a schema of its draft; in draft 4 a schema is an object everywhere, {} in place "
+    'of true and {"not": {}} in place of false'
 )
 
 
