@@ -196,6 +196,8 @@ class Sampling:
 
 MAX_DEPTH = 180
 """Pydantic's reader takes 200 levels of JSON, of which a tool's call or a wrapper may take some."""
+DEFAULT_DEPTH = 128
+"""The most containers inside each other where no `Limits` say another number."""
 
 
 _CAP = allowing(lambda cap: cap is None or is_whole(cap, 1), "a whole number, at least 1, or None for no cap")
@@ -240,8 +242,8 @@ class Limits:
             more than eight times, or its items more than sixteen times; a short value, like 0 or "", counts as two
             bytes in an array. Pieces of more than 1,024 bytes are not looked for.
         max_items: the most items of an array.
-        max_depth: the most arrays and objects inside each other; at the bound no further one begins whose end would be
-            deeper. What a schema requires may be deeper. Pydantic reads 200 levels of JSON, Python's `json` some 900.
+        max_depth: the most arrays and objects inside each other: masks allow none that could only end deeper, unless
+            the schema requires it. Pydantic reads 200 levels of JSON, Python's `json` some 900.
         max_characters: the most bytes of a string or name, as it is written.
         exact_forwards: with `Sampling(exact=...)`, the forward passes of a row after which no further try is started;
             each try counts as at least one. Of the other limits only `max_new_tokens`, `stop` and `seconds` hold there.
@@ -259,7 +261,7 @@ class Limits:
     max_blanks: int | None = field(default=128, metadata=option(_CAP, extra=True))
     max_repeated: int | None = field(default=256, metadata=option(_CAP, extra=True))
     max_items: int | None = field(default=16_384, metadata=option(_CAP, extra=True))
-    max_depth: int = field(default=128, metadata=option(_check_depth, extra=True))
+    max_depth: int = field(default=DEFAULT_DEPTH, metadata=option(_check_depth, extra=True))
     max_characters: int | None = field(default=65_536, metadata=option(_CAP, extra=True))
     exact_forwards: int = field(default=1024, metadata=option(count_from(1), extra=True, spare=True, line=False))
     max_plan_tokens: int = field(default=1024, metadata=option(count_from(1), extra=True, spare=True, line=False))

@@ -246,7 +246,7 @@ def reply(asked: TurnRequest, generation: Generation[Any], known: Sequence[ToolC
             if generation.thinking is None and thought:
                 generation = replace(generation, thinking=thought)
             if not calls and (generation.finish == "cut" or _ends_in_trigger(asked, generation)):
-                limit = generation.caps[-1].option if generation.caps else f"max_new_tokens={len(generation.token_ids)}"
+                limit = generation.caps[-1].option if generation.caps else asked.session.limit
                 kind = Stopped if limit.startswith("seconds") else BudgetExhausted
                 raise kind(f"{limit}: the model began a call, and came to no name; raise the limit", text)
             answer = None if calls else text if asked.answer is None else _answer(asked.answer, text)

@@ -11,6 +11,7 @@ from typing_extensions import Never
 from structgen.arguments import require, require_flag, require_one_of, require_unicode, several
 from structgen.automaton.machine import Automaton
 from structgen.automaton.writing.chars import Lifted
+from structgen.endings.nesting import nested
 from structgen.errors import OptionError, quoted
 from structgen.masks.grammar import Grammar
 from structgen.options import Whitespace
@@ -122,8 +123,11 @@ class JsonSchema(Uncompiled):
 
     @waiting("compiling the constraint")
     def compile(self, vocabulary: Vocabulary) -> Grammar:
-        """The grammar. Only long lists (1,000 values or names, 50 alternatives) are expanded before a text needs it."""
-        return Grammar(self.automaton(), vocabulary)
+        """The grammar. Only long lists (1,000 values or names, 50 alternatives) are expanded before a text needs it.
+
+        Its masks nest values at most 128 levels deep, unless the schema requires more.
+        """
+        return nested(Grammar(self.automaton(), vocabulary))
 
     def plan(self) -> Plan:
         """The value as a part of a composition."""

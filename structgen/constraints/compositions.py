@@ -12,6 +12,7 @@ from structgen.constraints.basic import Choice, Constraint, JsonSchema, Regex, U
 from structgen.constraints.part_limits import PartBudgets, part_limits
 from structgen.endings.fewest_bytes import Distances
 from structgen.endings.frame_search import NoWayOut
+from structgen.endings.nesting import nested
 from structgen.errors import OptionError, quoted
 from structgen.masks.grammar import Grammar
 from structgen.parts.composed import Composed
@@ -76,7 +77,7 @@ def _grammar(plan: Plan, vocabulary: Vocabulary) -> Grammar:
         grammar.budgets = PartBudgets(grammar, automaton)
     elif any(isinstance(part, GrammarPart) for part in parts_of(plan)):
         _require_end(automaton)
-    return grammar
+    return nested(grammar) if automaton.has_values else grammar
 
 
 def _require_end(automaton: Composed) -> None:

@@ -17,11 +17,13 @@ from structgen.automaton.tables import Tables
 from structgen.constraints.basic import Constraint, JsonSchema
 from structgen.constraints.compositions import Composition
 from structgen.decoding.ahead.forced import Spans
+from structgen.endings.nesting import nested
 from structgen.errors import OptionError, SchemaError
 from structgen.masks import Grammar
 from structgen.masks.slices import Slices
 from structgen.memo import forget_schemas
 from structgen.models.model import Model
+from structgen.options import DEFAULT_DEPTH
 from structgen.telemetry import Operation
 from structgen.vocabulary import Vocabulary
 
@@ -61,17 +63,21 @@ _lock = Lock()
 _dropped = 0
 
 
-def grammar_for(constraint: Constraint, vocabulary: Vocabulary) -> Grammar:
-    """The constraint compiled for the vocabulary, cached by value if it has a hashable one."""
+def grammar_for(constraint: Constraint, vocabulary: Vocabulary, max_depth: int = DEFAULT_DEPTH) -> Grammar:
+    """The constraint compiled for the vocabulary, cached by value if it has a hashable one.
+
+    Args:
+        max_depth: the most containers inside each other, see `Limits`.
+    """
     try:
-        key = (_value(constraint), vocabulary.fingerprint)
+        key = (_value(constraint), vocabulary.fingerprint, max_depth)
     except (TypeError, ValueError, RecursionError):
-        return _compiled(constraint, vocabulary)
+        return _compiled(constraint, vocabulary, max_depth)
     with _lock:
         if key in _grammars:
             _grammars.move_to_end(key)
             return _grammars[key].grammar
-    grammar = _compiled(constraint, vocabulary)
+    grammar = _compiled(constraint, vocabulary, max_depth)
     with _lock:
         masks = {number: size for kept in _grammars.values() for number, size in kept.grammar.mask_sizes.items()}
         held = sum(masks.values()) + sum(kept.held() for kept in _grammars.values()) + grammar.nbytes
@@ -105,7 +111,7 @@ def _bytes_of(level: list[Any]) -> int:
     return size
 
 
-def _compiled(constraint: Constraint, vocabulary: Vocabulary) -> Grammar:
+def _compiled(constraint: Constraint, vocabulary: Vocabulary, max_depth: int) -> Grammar:
     operation = Operation(
         "compile", {"structgen.constraint": type(constraint).__name__, "structgen.vocabulary_width": vocabulary.width}
     )
@@ -117,7 +123,7 @@ def _compiled(constraint: Constraint, vocabulary: Vocabulary) -> Grammar:
             _drop(FAILED_BYTES)
         raise
     operation.end({"structgen.grammar_bytes": grammar.nbytes})
-    return grammar
+    return grammar if grammar.nesting is None or max_depth == DEFAULT_DEPTH else nested(grammar, max_depth)
 
 
 _Spans = WeakKeyDictionary[Grammar, tuple[Any, Spans]]

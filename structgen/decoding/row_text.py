@@ -124,6 +124,12 @@ class RowText:
         before = len(said.row.ids) - len(said.tokens)
         return [entry for entry in said.entries[max(0, start - before) : max(0, stop - before)] if entry is not None]
 
+    @property
+    def limit(self) -> str:
+        """The limit that ends the text where its end is a limit's, as an option: `seconds=2`."""
+        steering = self._rules.steering
+        return f"max_new_tokens={len(self.tokens)}" if steering is None else steering.limit
+
     def caps(self, *, is_json: bool) -> tuple[Cap, ...]:
         """The limits that cut a value short, in the order of the text."""
         steering = self._rules.steering

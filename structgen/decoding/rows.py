@@ -41,7 +41,7 @@ from structgen.given_prompts import GivenPrompt
 from structgen.guards import Guard
 from structgen.masks import Grammar
 from structgen.models.model import Model
-from structgen.options import Beams, Limits, Sampling, Thinking
+from structgen.options import DEFAULT_DEPTH, Beams, Limits, Sampling, Thinking
 from structgen.patience import Deadline, Patience, stopped_by
 from structgen.phrases.progress import PhraseSet
 
@@ -70,7 +70,7 @@ class RowBuilder:
 
     def __init__(self, model: Model, options: CallOptions) -> None:
         self._model, self._options = model, options
-        self._grammars: dict[int, Grammar | None] = {}  # by the target's id
+        self._grammars: dict[tuple[int, int], Grammar | None] = {}  # by the target's id, and the depth
         self._plans: list[RowPlan] = []
         self._masses: dict[Hashable, RefusedMass] = {}
         assert isinstance(options.beams, Beams)
@@ -122,7 +122,7 @@ class RowBuilder:
         stops = [each.stop if target.constraint is None else () for each, target in zip(limits, targets, strict=True)]
         finds = [self.beams is not None or bool(each.exact) for each in sampling]
         phrases = shared(phrases_of, wanted, guards, is_json, stops, finds)
-        grammars = shared(self._grammar, targets)
+        grammars = shared(self._grammar, targets, [each.max_depth for each in limits])
         shared(require_strings, grammars, phrases)
         columns = zip(read, targets, sampling, limits, guards, phrases, thinking, strict=True)
         self._plans = [RowPlan(*column) for column in columns]
@@ -141,10 +141,10 @@ class RowBuilder:
         plans = self._options.plan is not None  # what is to be thought stands in the plan
         return read_prompt(self._model, prompt, thinks=False if plans and thinking is None else switch_of(thinking))
 
-    def _grammar(self, target: Target) -> Grammar | None:
+    def _grammar(self, target: Target, max_depth: int = DEFAULT_DEPTH) -> Grammar | None:
         constraint = target.constraint
-        grammar = None if constraint is None else grammar_for(constraint, self._model.vocabulary)
-        self._grammars[id(target)] = grammar
+        grammar = None if constraint is None else grammar_for(constraint, self._model.vocabulary, max_depth)
+        self._grammars[id(target), max_depth] = grammar
         return grammar
 
     def _session(self, plan: RowPlan) -> Session:
@@ -154,7 +154,7 @@ class RowBuilder:
         return session
 
     def _built(self, plan: RowPlan) -> Session:
-        model, grammar = self._model, self._grammars[id(plan.target)]
+        model, grammar = self._model, self._grammars[id(plan.target), plan.limits.max_depth]
         if grammar is None and plan.phrases is not None:
             grammar = grammar_for(ANY_TEXT, model.vocabulary)
         self._require_seed(plan.sampling)

@@ -1,8 +1,10 @@
-"""What a grammar asks about the limits of single parts, which `constraints.part_limits` keeps."""
+"""What a grammar asks about limits of which its automaton knows nothing: of single parts, and of depth."""
 
 from __future__ import annotations
 
 from typing import Protocol
+
+from structgen.masks.words import Words
 
 Counted = tuple[tuple[object, int], ...]
 """The tokens that have started in each part with limits in which a text is."""
@@ -27,4 +29,22 @@ class Budgets(Protocol):
 
     def temperature(self, position: int) -> float | None:
         """Returns the temperature of the part that is read at a position; None for that of the request."""
+        ...
+
+
+class Nested(Protocol):
+    """Keeps the masks of a grammar within a depth, see `endings.nesting`.
+
+    Attributes:
+        most: containers inside each other.
+    """
+
+    most: int
+
+    def is_near(self, position: int) -> bool:
+        """May so many containers be open at a position that the next token comes to the bound?"""
+        ...
+
+    def too_deep(self, position: int, words: Words) -> Words | None:
+        """Returns those tokens of a mask that lead too deep; None for none."""
         ...

@@ -16,10 +16,10 @@ from structgen.automaton.expected import refused_token
 from structgen.automaton.machine import Automaton
 from structgen.json_text.reading import JsonReading
 from structgen.errors import DeadEnd, OptionError, RefusedToken, TokenRejected, quoted
-from structgen.masks.advance import ASKS
+from structgen.masks.advance import ASKS, REJECTED
 from structgen.masks.budgets import Budgets, Counted
 from structgen.masks.places import TOKEN_BITS, MatcherPlace, MatcherPlaces
-from structgen.masks.tested import Snapshot
+from structgen.masks.tested import Snapshot, bit
 from structgen.masks.string_slices import Uint32
 from structgen.masks.transitions import CheckAnswers
 from structgen.masks.words import bits_of, ids_of, only_token, written
@@ -230,6 +230,8 @@ class Matcher:
             depends = position == ASKS
             if depends:
                 position = grammar.follow(before, token_id, CheckAnswers(self.reading()))
+            if position >= 0 and grammar.nesting is not None and grammar.nesting.is_near(before):
+                position = position if bit(self.mask(), token_id) else REJECTED
             if position >= 0:
                 self._tokens[len(places) - 1 :] = (token_id,)
                 if grammar.budgets is not None:

@@ -13,6 +13,7 @@ from structgen.automaton.writing.strings import VALUE
 from structgen.automaton.writing.text_loops import QUOTED_BITS
 from structgen.errors import DeadEnd
 from structgen.masks.alike import alike
+from structgen.masks.budgets import Nested
 from structgen.masks.string_slices import Uint32
 from structgen.masks.tested import TestedMask
 from structgen.masks.text_walk import home, longest_token, nearly_covered, spare_room
@@ -63,7 +64,10 @@ class MatcherPlaces(Transitions):
 
     Attributes:
         ways: `position << TOKEN_BITS | token` -> the place to which a token has led, whatever the text.
+        nesting: keeps masks within a depth; None for any depth.
     """
+
+    nesting: Nested | None = None
 
     def __init__(self, automaton: Automaton, vocabulary: Vocabulary) -> None:
         super().__init__(automaton, vocabulary)
@@ -131,6 +135,19 @@ class MatcherPlaces(Transitions):
         return filled
 
     def _filled(self, position: int) -> Filled:
+        """Computes the mask at a position, without the tokens that lead too deep."""
+        row, ends, tested = filled = self._computed(position)
+        near = self.nesting is not None and self.nesting.is_near(position)
+        deep = self.nesting.too_deep(position, row) if near and self.nesting is not None else None
+        if deep is None:
+            return filled
+        if tested is not None:
+            tested.deep = deep
+        row = row & ~deep
+        row.flags.writeable = False
+        return row, ends, tested
+
+    def _computed(self, position: int) -> Filled:
         """Computes the mask at a position, from the mask of an equivalent or similar position if there is one.
 
         See `masks.alike` and `masks.text_walk`.

@@ -44,6 +44,9 @@ class TestedMask:
         row: the mask that assumes "yes" from each test.
         tests: the test states that were met when `row` was filled.
         hopeless: does `row` allow nothing?
+
+    Attributes:
+        deep: the tokens that lead too deep; None for none.
     """
 
     def __init__(
@@ -55,6 +58,7 @@ class TestedMask:
         self._branches = bool(automaton.tables.states[list(tests), B].any())  # does "no" lead on as well?
         self._suspicious = grammar.suspicious
         self._end_asks = True
+        self.deep: Uint32 | None = None
         # Plain attributes: a cached property takes a lock, at every position.
         self._holds_whole: bool | None = None
         self._several: list[int] | None = None
@@ -68,6 +72,8 @@ class TestedMask:
         """
         if snapshot.mask is None:
             mask = self._correct(snapshot.reading)
+            if self.deep is not None and (mask & ~self.deep).any():
+                mask = mask & ~self.deep
             if (mask is not self._row or self._hopeless) and not mask.any():
                 rules = "; ".join(sorted({check.rule for check in self._checks}))
                 raise DeadEnd(f"no token is left that may come next ({rules})")

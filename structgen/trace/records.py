@@ -39,8 +39,7 @@ CUT: tuple[Finish, ...] = ("closed_by_budget", "capped", "length", "cut")
 """The ends of texts that a limit has cut short."""
 
 VALUES = {
-    "max_new_tokens", "context", "seconds", "max_digits", "max_blanks", "max_repeated", "max_items", "max_depth",
-    "max_characters",
+    "max_new_tokens", "context", "seconds", "max_digits", "max_blanks", "max_repeated", "max_items", "max_characters",
 }  # fmt: skip
 """The limits of values. Thinking, plans and parts with a limit of their own may end at it."""
 

@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from structgen.chat.stopping import TurnReading
-from structgen.decoding.refusals.caps import BLANKS, MAX_DEPTH, NUMBER, CapReader, PartCaps, Reached, in_escape
+from structgen.decoding.refusals.caps import BLANKS, NUMBER, CapReader, PartCaps, Reached, in_escape
 from structgen.decoding.refusals.guarding import Guarding
 from structgen.decoding.refusals.phrase_row import PhraseRow
 from structgen.decoding.refusals.rule import RowRule
@@ -164,7 +164,7 @@ class Steering(RowRule):
 
     def told(self, text: Transcript) -> str:
         """The budget for messages; empty if it has not changed the text."""
-        return f"{self.bound}={self._budget}" if self.closed_by_budget(text) else ""
+        return self.limit if self.closed_by_budget(text) else ""
 
     def keeps(self, text: Transcript) -> bool:
         """May the row go on from here within its limits, or does it end? See `RowRule`."""
@@ -172,7 +172,7 @@ class Steering(RowRule):
         limit = None if token in self._grammar.vocabulary.end_ids else self.exceeded(text)
         if limit is None:
             return True
-        name, array, bare, _ = limit
+        name, array, bare = limit
         assert name is not None
         count = len(text.tokens) - 1
         if self._strict:
@@ -188,7 +188,7 @@ class Steering(RowRule):
         text.states[self][count] = place._replace(
             tokens=(*place.tokens, token),
             names=(*place.names, name),
-            tries=place.tries + 1 if own or name == MAX_DEPTH else TRIES,
+            tries=place.tries + 1 if own else TRIES,
             array=-1 if own else array,
             bare=bare,
         )
@@ -213,13 +213,8 @@ class Steering(RowRule):
             spare = self._spare if self._phrases is None else self._spare + self._phrases.owed(text)
             if cost + spare > left and not (self.is_calling(text) or self._fits_closely(matcher, text, cost, left)):
                 return Reached(self._name)
-        caps = self.cap_reader
-        reached = None if caps is None else caps.read(text)
-        if caps is None or reached is None:
-            return None
-        if reached.name is None and reached.is_deep and not self._ends_shallow(text, matcher.position, text.said):
-            reached = reached._replace(name=MAX_DEPTH)
-        if reached.name is None or forced:
+        reached = None if self.cap_reader is None else self.cap_reader.read(text)
+        if reached is None or reached.name is None or forced:
             return None
         place_before = self._place(text, len(text.tokens) - 1)
         if place_before.waived or place_before.tries >= TRIES:
@@ -259,8 +254,6 @@ class Steering(RowRule):
         caps, before = self.cap_reader, text.said_before_last
         assert caps is not None
         name, said = reached.name, bytes(text.said[:before])
-        if name == MAX_DEPTH:
-            return self._ends_shallow(text, position, said)
         if reached.array >= 0:
             end = self._closing.ending(position)
             return end is not None and not caps.adds_items(text, before, said + end, reached.array)
@@ -270,11 +263,6 @@ class Steering(RowRule):
         if name == "max_digits":
             return rest is not None and not rest.startswith(tuple(bytes([digit]) for digit in NUMBER))
         return rest is not None and (rest[:1] == b'"' or (name == "max_blanks" and rest[:1] not in BLANKS))
-
-    def _ends_shallow(self, text: Transcript, position: int, said: bytes | bytearray) -> bool:
-        """Does the shortest end open no more values inside each other than `max_depth` allows?"""
-        end, caps = self._closing.ending(position), self.cap_reader
-        return end is not None and caps is not None and caps.deepest(text, said, end) <= caps.limits.max_depth
 
     def close_now(self, text: Transcript, seconds: float) -> list[int] | None:
         """The tokens of the shortest close, because a deadline has come; None if values are not closed.
@@ -292,6 +280,11 @@ class Steering(RowRule):
         close = [] if text.matcher.can_finish else self._known_close(text.matcher, text)
         self._closed_at = len(text.said), seconds
         return close
+
+    @property
+    def limit(self) -> str:
+        """What ends a text that a limit ends: the deadline if it has come, else the budget."""
+        return f"{self.bound}={self._budget}" if self._closed_at is None else f"seconds={self._closed_at[1]:g}"
 
     def end(self, text: Transcript) -> bool:
         """The budget is spent. Returns False if the text may not end here."""
@@ -318,7 +311,7 @@ class Steering(RowRule):
             if left.any():
                 return left
             text.states[self][len(text.tokens)] = place._replace(tries=TRIES)
-        if self._name in place.names or MAX_DEPTH in place.names:
+        if self._name in place.names:
             close = self._known_close(matcher, text)
             return self._only(close) if close else words & self._ends
         left = words & self._closing_words(matcher, place, text)

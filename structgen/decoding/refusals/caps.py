@@ -25,7 +25,6 @@ T = TypeVar("T")
 NONE, STRING, SCALAR = range(3)
 BLANKS = b" \n\t\r"
 NUMBER = b"0123456789+-.eE"
-MAX_DEPTH = "max_depth"
 
 _STRING = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL)
 _SCALAR = re.compile(rb"[-+.0-9a-zA-Z]*")
@@ -46,7 +45,6 @@ class Level(NamedTuple):
     items: int  # complete items of an array
     end: int  # the byte after the last of them
     parent: Level | None  # the container around it
-    depth: int  # how many containers are open with it
 
 
 class CapState(NamedTuple):
@@ -56,7 +54,6 @@ class CapState(NamedTuple):
     kind: int  # STRING or SCALAR if the text ends within one, else NONE
     start: int  # the first byte of that value
     top: Level | None  # the innermost open container
-    deepest: int = 0  # the most containers that were open in the part that was read last
     until: int = 0  # no text of at most `until` bytes that begins like this one exceeds a cap
 
 
@@ -67,13 +64,11 @@ class Reached(NamedTuple):
         name: of the cap that it exceeds; None for none.
         array: the first byte of the array whose cap is exceeded; -1 if it is a value's own.
         bare: the text ends within a string without quotes.
-        is_deep: so many containers are open that the end of the text may exceed `max_depth`.
     """
 
     name: str | None = None
     array: int = -1
     bare: bool = False
-    is_deep: bool = False
 
 
 class CapReader:
@@ -90,7 +85,6 @@ class CapReader:
         self._blanks = sys.maxsize if limits.max_blanks is None else limits.max_blanks
         self._repeated = sys.maxsize if limits.max_repeated is None else limits.max_repeated
         self._items = sys.maxsize if limits.max_items is None else limits.max_items
-        self._deep = limits.max_depth // 2
 
     def start(self, prompt: Sequence[int]) -> CapState:
         return self._bounded(CapState(0, NONE, 0, None), b"")
@@ -116,7 +110,7 @@ class CapReader:
         after, continued = _read_on(state, said)
         after = self._bounded(after, said)
         name, array = self._exceeded(after, continued, said)
-        return after, Reached(name, array, is_deep=after.top is not None and after.top.depth > self._deep)
+        return after, Reached(name, array)
 
     def _bounded(self, state: CapState, said: bytes | bytearray) -> CapState:
         """The state with `until`, see `CapState`."""
@@ -129,16 +123,13 @@ class CapReader:
                 items = min(items, self._items - level.items)
             level = level.parent
         of_items = state.end + max(items - 1, 0)
-        of_depth = state.end + self._deep - (0 if state.top is None else state.top.depth)
         repeated = len(said) + max(room(said, self._repeated), 0)  # a loop of items may be longer
-        within = string + self._characters, scalar + self._digits, blank + self._blanks, repeated, of_items, of_depth
+        within = string + self._characters, scalar + self._digits, blank + self._blanks, repeated, of_items
         return state._replace(until=min(within))
 
     def _exceeded(self, state: CapState, continued: Iterable[Level], said: bytes | bytearray) -> tuple[str | None, int]:
         """The cap that a text exceeds, and the first byte of the array; see `Reached`."""
         length = len(said) - state.start
-        if state.deepest > self.limits.max_depth:
-            return MAX_DEPTH, -1
         if state.kind == STRING and length > self._characters:
             return "max_characters", -1
         if state.kind == STRING and room(said[state.start + 1 :], self._repeated) < 0:
@@ -152,10 +143,6 @@ class CapReader:
             if too_long or room(said[array.start + 1 : array.end], self._repeated, items=True) < 0:
                 return "max_items" if too_long else "max_repeated", array.start
         return None, -1
-
-    def deepest(self, text: Transcript, said: bytes | bytearray, end: bytes) -> int:
-        """The most containers that are open at once in an end of `said`, with which the text begins."""
-        return _deepest(text.states[self], said, end)
 
     def adds_items(self, text: Transcript, length: int, said: bytes, array: int) -> bool:
         """Does `said` add items to an array behind the first `length` bytes of the text?"""
@@ -190,7 +177,6 @@ class PartCaps:
         caps = limits.max_digits, limits.max_blanks, limits.max_repeated, limits.max_characters, limits.max_items
         bounds = (sys.maxsize if cap is None else cap for cap in caps)
         self._digits, self._blanks, self._repeated, self._characters, self._items = bounds
-        self._deep = limits.max_depth // 2
 
     def start(self, prompt: Sequence[int]) -> PartState:
         return PartState(self._reading)
@@ -237,7 +223,7 @@ class PartCaps:
         if state.close is not None:
             return self._read_closing(state, text)
         if value is None:
-            free = before + min(self._digits, self._blanks, self._repeated, self._items, self._deep)
+            free = before + min(self._digits, self._blanks, self._repeated, self._items)
             return state._replace(until=free), Reached()
         if state.inner is None:
             start = before - (state.reading.length - value[0])
@@ -283,15 +269,9 @@ class PartCaps:
             self._blanks - len(blank) + len(blank.rstrip(_MAY_BE_BLANK)),
             room(said, self._repeated),
             self._items - said.count(b","),
-            self._deep - sum(map(said.count, b"[{")) + sum(map(said.count, b"]}")),
             self._characters - len(said),
         )
         return max(0, min(left))
-
-    def deepest(self, text: Transcript, said: bytes | bytearray, end: bytes) -> int:
-        """See `CapReader.deepest`."""
-        states, start = self._inner(text)
-        return _deepest(states, said[start:], end) if states else 0
 
     def adds_items(self, text: Transcript, length: int, said: bytes, array: int) -> bool:
         """See `CapReader.adds_items`."""
@@ -311,11 +291,6 @@ def _last(states: dict[int, T]) -> T:
     return states[next(reversed(states))]
 
 
-def _deepest(states: dict[int, CapState], said: bytes | bytearray, end: bytes) -> int:
-    before = next(state for state in reversed(states.values()) if state.end <= len(said))
-    return _read_on(before, said + end)[0].deepest
-
-
 def _adds_items(states: dict[int, CapState], length: int, said: bytes, array: int) -> bool:
     before = next(state for state in reversed(states.values()) if state.end <= length)
     return any(each.start == array for each in _read_on(before, said)[1])
@@ -323,8 +298,7 @@ def _adds_items(states: dict[int, CapState], length: int, said: bytes, array: in
 
 def _read_on(state: CapState, said: bytes | bytearray) -> tuple[CapState, list[Level]]:
     """The state behind the whole text, and the arrays in which a comma announced another item."""
-    offset, kind, start, top, _, _ = state
-    deepest = 0 if top is None else top.depth
+    offset, kind, start, top, _ = state
     continued: list[Level] = []
     while offset < len(said):
         if kind != NONE:
@@ -344,12 +318,11 @@ def _read_on(state: CapState, said: bytes | bytearray) -> tuple[CapState, list[L
                 top = _with_item(top.parent, offset)
         else:
             if said[offset] in b"[{":
-                top = Level(said[offset] == 0x5B, offset, 0, offset, top, 1 if top is None else top.depth + 1)
-                deepest = max(deepest, top.depth)
+                top = Level(said[offset] == 0x5B, offset, 0, offset, top)
             else:
                 kind, start = STRING if said[offset] == 0x22 else SCALAR, offset
             offset += 1
-    return CapState(offset, kind, start, top, deepest), continued
+    return CapState(offset, kind, start, top), continued
 
 
 def _end_of_value(kind: int, said: bytes | bytearray, offset: int) -> int:

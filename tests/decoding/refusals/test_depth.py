@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+import re
 from contextlib import suppress
 from typing import Any
 
@@ -51,7 +53,6 @@ def test_no_value_is_deeper_than_the_limit_and_each_is_read(schema: Any, text: s
     assert sg.Limits().max_depth == 128
     assert deepest <= limits.max_depth
     assert deepest >= limits.max_depth - 5
-    assert any(cap.name == "max_depth" and cap.limit == limits.max_depth for cap in done.caps)
 
 
 def test_what_a_schema_requires_may_be_deeper() -> None:
@@ -68,10 +69,42 @@ def test_depth_in_calls_is_limited_too() -> None:
         """Keeps a value."""
 
     said = '<tool_call>\n{"name": "keep", "arguments": {"value": ' + "[" * 300
-    with pytest.warns(sg.BudgetWarning, match="max_depth=128"):
-        call = sg.call(scripted_chat(said), "x", [keep], limits=sg.Limits(1000, max_repeated=None))
-    (kept,) = call
+    (kept,) = sg.call(scripted_chat(said), "x", [keep], limits=sg.Limits(1000, max_repeated=None))
     assert 100 < depth(kept.arguments) <= 128
+    assert not kept.cut
+
+
+TOKENS = [bytes([byte]) for byte in range(32, 127) if byte != 0x5C]
+TOKENS += [b"[[", b"[[[[", b"[]", b'{"', b'": [', b'": {"', b"[], [", b"<e>"]
+OPENERS = [i for i, token in enumerate(TOKENS) if {*b"[{"} & {*token} and token != b"[]"]
+QUOTES = [i for i, token in enumerate(TOKENS) if token[:1] == b'"']
+
+
+def walked(matcher: sg.engine.Matcher, draw: random.Random) -> str:
+    """A text that opens a container wherever it may. What the mask leaves out is refused, too."""
+    while not matcher.finished and len(matcher.token_ids) < 1200:
+        allowed = matcher.allowed_tokens()
+        wanted = QUOTES if matcher.text.count(b'"') % 2 else OPENERS
+        matcher.advance(draw.choice([each for each in wanted if each in allowed] or allowed))
+        allowed = [] if matcher.finished else matcher.allowed_tokens()
+        for token in set(draw.sample(range(len(TOKENS)), 2)).difference(allowed):
+            with pytest.raises(sg.TokenRejected):
+                matcher.advance(token)
+    return matcher.text.decode()
+
+
+@pytest.mark.parametrize("schema", [Any, Chain, LISTS, list[Any], dict[str, Any]], ids=str)
+def test_no_mask_allows_a_text_that_its_reader_cannot_read(schema: Any) -> None:
+    """Pydantic reads 200 levels, and the masks of a `Matcher` allowed any number."""
+    vocabulary = sg.engine.Vocabulary.from_tokens(TOKENS, end_ids=[len(TOKENS) - 1])
+    grammar = sg.JsonSchema(schema).compile(vocabulary)
+    deepest = 0
+    for seed in range(5):
+        level = 0
+        for byte in re.sub(r'"[^"]*"?', "", walked(grammar.matcher(), random.Random(seed))):
+            level += (byte in "[{") - (byte in "]}")
+            deepest = max(deepest, level)
+    assert 100 < deepest <= 128
 
 
 def test_a_limit_beyond_what_readers_take_is_refused() -> None:
