@@ -1,8 +1,8 @@
 """Time limits: when a call must end, and how much work on the host a row may ask for.
 
-Long work of a row calls `check_patience` now and then, and so does writing the states of an automaton: what is not
-written yet is written for the next row that comes there. Work that has another way out when a limit stops it, as on a
-pattern, calls `check_deadline`. So no row of a server can block the others, and a call ends in time.
+Long work calls `check_patience` now and then, and so does writing the states of an automaton: what is not written yet
+is written for the next row that comes there. So no row of a server can block the others, no schema a compiler's
+thread, and a call ends in time.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -86,19 +85,42 @@ class Deadline:
 ENDLESS = Deadline()
 
 
+class OutOfPatience(Exception):
+    """The time of a block is up. No error of ours: work that has another way out at a limit does not take this for one.
+
+    The block raises a `LimitExceeded` in its place.
+    """
+
+
 class Patience:
     """A `with` block that limits the CPU time of a row's masks, checks and searches, over all its blocks.
 
-    Forward passes do not count, except for the deadline.
+    Forward passes do not count, except for the deadline; neither do reading a prompt and a server's garbage
+    collection. Within a block of another one, the limits of both hold.
 
     Args:
         seconds: allowed for all blocks together, next to `each`; None for no limit.
         each: further seconds allowed for each block, so that a long text may take longer than a short one.
         deadline: no block begins after it.
+        late: the deadlines of the blocks around it do not hold: it cleans up after them.
+        work: what takes the time, for the message.
+
+    Attributes:
+        is_over: has a block used up the time?
     """
 
-    def __init__(self, seconds: float | None = None, each: float = 0.0, deadline: Deadline = ENDLESS) -> None:
+    def __init__(
+        self,
+        seconds: float | None = None,
+        each: float = 0.0,
+        deadline: Deadline = ENDLESS,
+        *,
+        late: bool = False,
+        work: str = "what the constraint asks for takes more than {:g} s of work besides the model's",
+    ) -> None:
         self.seconds, self.each, self.deadline = seconds, each, deadline
+        self.late, self._work = late, work
+        self.is_over = False
         self._spent = self._added = 0.0
         self._began: float | None = None
         self._outer: Patience | None = None
@@ -127,75 +149,72 @@ class Patience:
             LimitExceeded: the time is up, and the block raised no error of its own.
         """
         _thread.patience = self._outer
-        try:
-            if kind is None:
-                self._check_spent()
-        finally:
-            if self._began is not None:
-                self._spent += time.thread_time() - self._began
+        self.is_over = self.is_over or (kind is None and self._is_spent())
+        if self._began is not None:
+            self._spent += time.thread_time() - self._began
+        if self.is_over and (kind is None or kind is OutOfPatience):
+            assert self.seconds is not None
+            raise LimitExceeded(self._work.format(self.seconds)) from None
 
     def check(self) -> None:
-        """Raises `LimitExceeded` where the time is up, and `Stopped` where the call must end; within a block."""
-        self.check_deadline()
-        self._check_spent()
+        """Within a block, raises `OutOfPatience` where the time is up, and `Stopped` where the call must end."""
+        block: Patience | None = self
+        late = False
+        while block is not None:
+            if not late:
+                block.deadline.check()
+            late = late or block.late
+            block.is_over = block._is_spent()
+            if block.is_over:
+                raise OutOfPatience
+            block = block._outer
 
-    def check_deadline(self) -> None:
-        """Raises `Stopped` where the call must end; within a block."""
-        self.deadline.check()
-        if self.deadline is ENDLESS and self._outer is not None:
-            self._outer.check_deadline()
-
-    def _check_spent(self) -> None:
+    def _is_spent(self) -> bool:
         if self.seconds is None or self._began is None:
-            return
-        if self._spent + time.thread_time() - self._began > self.seconds + self._added:
-            message = f"what the constraint asks for takes more than {self.seconds:g} s of work besides the model's"
-            raise LimitExceeded(message)
+            return False
+        return self._spent + time.thread_time() - self._began > self.seconds + self._added
 
-
-_reading: dict[int, tuple[float, float]] = {}
-"""A thread that reads a prompt -> its CPU time and the clock when it began."""
-_read: defaultdict[int, tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
-"""A thread -> the seconds of CPU time, and those by the clock, that it has spent on reading prompts."""
-
-
-@contextmanager
-def reading_prompt() -> Iterator[None]:
-    """A block in which a prompt is written by its template and encoded: no work on a schema."""
-    thread, outer = threading.get_ident(), threading.get_ident() in _reading
-    if not outer:
-        _reading[thread] = time.thread_time(), time.perf_counter()
-    try:
-        yield
-    finally:
-        if not outer:
-            _read[thread] = seconds_reading(thread, time.thread_time())
-            del _reading[thread]
-
-
-def seconds_reading(thread: int, now: float) -> tuple[float, float]:
-    """The seconds that a thread has spent on reading prompts: of its CPU time, which is `now`; by the clock."""
-    used, passed = _read[thread]
-    began = _reading.get(thread)
-    if began is not None:
-        used, passed = used + max(now - began[0], 0.0), passed + time.perf_counter() - began[1]
-    return used, passed
+    def excuse(self, seconds: float) -> None:
+        """Allows further seconds for a block and those around it."""
+        block: Patience | None = self
+        while block is not None:
+            block._added += seconds
+            block = block._outer
 
 
 class _PerThread(threading.local):
     patience: Patience | None = None
+    reading = 0.0
 
 
 _thread = _PerThread()
 
 
 def check_patience() -> None:
-    """Raises an error where the row that this thread works for has no time left, or its call must end."""
+    """Raises an error where the work of this thread has no time left, or its call must end."""
     if _thread.patience is not None:
         _thread.patience.check()
 
 
-def check_deadline() -> None:
-    """Raises `Stopped` where the call that this thread works for must end. Time that is spent does not count."""
+def excuse(seconds: float) -> None:
+    """Does not count seconds of CPU time that the blocks of this thread have spent."""
     if _thread.patience is not None:
-        _thread.patience.check_deadline()
+        _thread.patience.excuse(seconds)
+
+
+@contextmanager
+def reading_prompt() -> Iterator[None]:
+    """A block in which a prompt is written by its template and encoded: no work on a schema."""
+    outer, spent, began = _thread.patience, time.thread_time(), time.perf_counter()
+    _thread.patience = None
+    try:
+        yield
+    finally:
+        _thread.patience = outer
+        excuse(time.thread_time() - spent)
+        _thread.reading += 0.0 if outer is None else time.perf_counter() - began
+
+
+def seconds_reading() -> float:
+    """The seconds by the clock that this thread has spent on reading prompts within blocks of a `Patience`."""
+    return _thread.reading

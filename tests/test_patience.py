@@ -15,7 +15,7 @@ from structgen.decoding.request import prepare
 from structgen.endings.closing import Closing
 from structgen.errors import DeadEnd, LimitExceeded, Stopped
 from structgen.given_prompts import GivenPrompts
-from structgen.patience import Deadline, Patience, check_deadline, check_patience
+from structgen.patience import Deadline, Patience, check_patience, excuse, reading_prompt, seconds_reading
 from structgen.schema import containers
 from structgen.testing import byte_vocabulary, scripted
 from tests.support.speed import at_usual_speed
@@ -45,15 +45,33 @@ def test_time_adds_up():
         work(0.01)
 
 
-def test_work_that_rows_share_ends_at_the_deadline_and_not_for_time_that_is_spent():
+def test_limits_of_blocks_around_a_block_hold_and_no_way_out_takes_them_for_a_limit_of_the_schema():
     event = threading.Event()
-    check_deadline()
-    with suppress(LimitExceeded), Patience(0.0, deadline=Deadline(events=[event])):
-        check_deadline()
+    check_patience()
+    with Patience(9, deadline=Deadline(events=[event])):
         event.set()
-        for block in (Patience(), Patience(9)):
-            with block, pytest.raises(Stopped):
-                check_deadline()
+        for block in (Patience(), Patience(9), Patience(deadline=Deadline(9))):
+            with pytest.raises(Stopped), block:
+                check_patience()
+        with Patience(9, late=True):
+            check_patience()
+    outer, inner = Patience(0.0), Patience(9)
+    with pytest.raises(LimitExceeded, match="more than 0 s"), outer, inner, suppress(LimitExceeded, RuntimeError):
+        check_patience()
+    assert outer.is_over
+    assert not inner.is_over
+
+
+def test_reading_a_prompt_and_excused_time_are_not_counted():
+    before = seconds_reading()
+    with Patience(0.05):
+        with reading_prompt(), reading_prompt():
+            work(0.08)
+            check_patience()
+        work(0.02)
+        excuse(0.08)
+        work(0.08)
+    assert 0.08 <= seconds_reading() - before < 5
 
 
 class Interrupting(Deadline):

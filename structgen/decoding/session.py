@@ -281,7 +281,7 @@ class Session(RowText):
         """Closes the value at once where that is possible; else the row fails."""
         why: StructgenError | str = "the value cannot be closed"
         try:
-            with Patience(deadline=self.patience.deadline.grace):
+            with Patience(deadline=self.patience.deadline.grace, late=True):
                 closed = not self.patience.deadline.is_cancelled and self._close_now()
         except Stopped:
             closed = False

@@ -24,7 +24,7 @@ from structgen.masks.grammar import Grammar, Matcher
 from structgen.masks.string_slices import Uint32
 from structgen.masks.words import pack
 from structgen.memo import BoundedCache, cached_method, once_per_object
-from structgen.patience import check_deadline
+from structgen.patience import check_patience
 from structgen.vocabulary import Vocabulary
 
 UNKNOWN = 1 << 40
@@ -245,7 +245,7 @@ class Speller:
         same = _alike_at_the_end(last, text) + 1
         fewest, lengths, ids = fewest[:same], lengths[:same], ids[:same]
         for left in range(same, len(text) + 1):
-            check_deadline()
+            check_patience()
             start, best, taken, first = len(text) - left, UNKNOWN, 0, -1
             for length in range(1, min(LONGEST, left) + 1):
                 if fewest[left - length] + 1 < best:

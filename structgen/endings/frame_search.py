@@ -262,7 +262,6 @@ class FrameSearch:
         try:
             self._automaton.expand(state)
         except RequestError:
-            check_patience()  # raises the error again if it is the row's time that is over
             self._known.refused = True
             return  # no text can come there: the run would be refused
         if node[1] and self._short_cuts and self._is_covered(frame, node, state):

@@ -15,7 +15,7 @@ from structgen.endings.fewest_bytes import Distances
 from structgen.endings.frame_search import NoWayOut
 from structgen.errors import LimitExceeded, RequestError, SchemaWarning, excerpt, warn_caller
 from structgen.masks.grammar import Grammar
-from structgen.patience import Deadline, Patience
+from structgen.patience import Patience
 from structgen.schema.normal import Node
 from structgen.schema.reader import SchemaNode, SchemaReader
 from structgen.values.json_automaton import JsonAutomaton
@@ -73,7 +73,7 @@ def warn_of_overlaps(grammar: Grammar) -> None:
     root = getattr(grammar.automaton, "root", None)
     if isinstance(root, SchemaNode) and root.reader.overlaps:
         found = list[Overlap]()
-        with grammar.lock, suppress(LimitExceeded), Patience(MOST_SECONDS, deadline=Deadline()):
+        with grammar.lock, suppress(LimitExceeded), Patience(MOST_SECONDS, late=True):
             found += islice(overlaps(root.reader), MOST)  # the run is over, and so is its deadline
         for each in (overlap for overlap in found if overlap.is_plain):
             warn_caller(f"at {excerpt(each.pointer) or 'the root of the schema'}: {each}", SchemaWarning)

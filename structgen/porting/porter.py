@@ -14,7 +14,7 @@ from math import prod
 from typing import Any
 
 from structgen.errors import LimitExceeded, UnsupportedSchema
-from structgen.patience import check_deadline
+from structgen.patience import check_patience
 from structgen.porting.losses import Losses
 from structgen.porting.parts import Conjunct
 from structgen.porting.plain import PlainPorter, any_of
@@ -171,7 +171,7 @@ class Porter:
         """The schema of parts without references. One that contains itself becomes a definition."""
         if any(part.schema is False for part in parts):
             return None
-        check_deadline()
+        check_patience()
         key = frozenset((id(part.schema), part.without) for part in parts)
         if key in self._begun and len(key) > 1:
             if not self._provider.recursive:

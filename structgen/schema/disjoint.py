@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import combinations
 
 from structgen.memo import cached_method
-from structgen.patience import check_deadline
+from structgen.patience import check_patience
 from structgen.schema.algebra import Algebra, Shapes, is_empty
 from structgen.schema.normal import NEVER, Arrays, Node, Objects, Property, Shape
 from structgen.schema.scalars import numbers_and, strings_and
@@ -69,7 +69,7 @@ class Disjointness:
         return all(self._shapes(x, y, depth) for x in a for y in b)
 
     def _shapes(self, a: Shape, b: Shape, depth: int) -> bool:
-        check_deadline()
+        check_patience()
         if (a.null and b.null) or (a.true and b.true) or (a.false and b.false):
             return False
         if numbers_and(a.numbers, b.numbers) is not None or strings_and(a.strings, b.strings) is not None:

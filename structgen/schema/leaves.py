@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from structgen.memo import BoundedCache
-from structgen.patience import check_deadline
+from structgen.patience import check_patience
 from structgen.schema.algebra import Shapes
 from structgen.schema.normal import Arrays, Listed, Node, Numbers, Objects, Property, Shape, Strings
 
@@ -85,7 +85,7 @@ def literal_node(value: Any, pointer: Callable[[], str]) -> Node:
 
 def literal_shapes(values: Sequence[Any], pointer: Callable[[], str]) -> Shapes:
     """The union of `values`: all scalars are in the first shape; each further container has its own shape."""
-    check_deadline()
+    check_patience()
     texts = dict.fromkeys([value for value in values if isinstance(value, str)])
     others = [value for value in values if not isinstance(value, str)]
     numbers = dict.fromkeys(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from structgen.arguments import is_listed, nearest, require
 from structgen.errors import LimitExceeded, OptionError, RequestError, SchemaError, quoted
 from structgen.json_text.pointers import escaped
-from structgen.patience import check_deadline
+from structgen.patience import check_patience
 from structgen.schema.algebra import MAX_CONTAINERS, Algebra, Shapes, TypeColumns, is_empty, pack
 from structgen.schema.disjoint import MAX_BRANCHES, Disjointness
 from structgen.schema.keywords import evaluation
@@ -332,7 +332,7 @@ class SchemaReader:
             return False
 
     def _build(self, place: SchemaNode) -> Shapes:
-        check_deadline()
+        check_patience()
         schema = place.schema
         if self.has_lone_reference(schema):
             return self.target(place).shapes

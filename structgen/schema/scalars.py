@@ -13,7 +13,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from structgen.memo import schema_cache
-from structgen.patience import check_deadline
+from structgen.patience import check_patience
 from structgen.regular.regex.counted import repeated_class
 from structgen.schema.normal import Listed, Numbers, Strings
 
@@ -58,7 +58,7 @@ def _tighter(a: Numbers, b: Numbers, side: str) -> tuple[Fraction | None, bool]:
 
 def holds(numbers: Numbers, value: int | float) -> bool:
     """Is `value` in the set?"""
-    check_deadline()
+    check_patience()
     if numbers.plain and not isinstance(value, int):
         return False
     point = exact(value)

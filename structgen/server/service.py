@@ -60,7 +60,7 @@ class Service:
     def __init__(self, model: Model, settings: Settings) -> None:
         self._loop = asyncio.get_running_loop()
         self.settings, self._model = settings, model
-        self._compilers = Compilers(settings.compilers, settings.schema_seconds, settings.prompt_seconds)
+        self._compilers = Compilers(settings.compilers, settings.schema_seconds)
         self._engine = ModelThread(model, rows=settings.rows, deliver=self._deliver, patience=settings.row_seconds)
         self.sessions = Sessions()
         self.metrics = Metrics(lambda: self._engine.running, lambda: self._engine.waiting, self.sessions.note)

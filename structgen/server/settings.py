@@ -36,9 +36,8 @@ class Settings:
         max_body_bytes: the largest size of a request.
         body_seconds: time for the body of a request to come.
         max_schema_bytes: the largest size of all schemas and constraints of a request together, as JSON.
-        schema_seconds: CPU time to read and compile the schemas of a request; on macOS and Windows, where the clock of
-            a thread cannot be read, wall time. The slowest of 2,837 real schemas takes 0.15 s.
-        prompt_seconds: CPU time to write the prompt by its chat template and to encode it.
+        schema_seconds: CPU time to read and compile the schemas of a request. The slowest of 2,837 real schemas takes
+            0.15 s.
         row_seconds: CPU time of a text's constraint on the model's thread, where all other rows wait for it; each step
             adds a millisecond, and each tool a quarter. A text that needs more fails.
         compilers: the number of threads that read and compile schemas.
@@ -65,7 +64,6 @@ class Settings:
     body_seconds: float = 60.0
     max_schema_bytes: int = 256 << 10
     schema_seconds: float = 0.2
-    prompt_seconds: float = 60.0
     row_seconds: float = 0.25
     compilers: int = 2
     request_seconds: float = 600.0
@@ -107,7 +105,7 @@ class Settings:
         for count in ("rows", "max_choices", "max_body_bytes", "max_schema_bytes", "compilers"):
             require_count(count, getattr(self, count), 1)
         require_count("queue", self.queue, 0)
-        times = "body", "prompt", "schema", "row", "request", "drain", "grace"
+        times = "body", "schema", "row", "request", "drain", "grace"
         for seconds in (*(f"{name}_seconds" for name in times), "temperature"):
             given = getattr(self, seconds)
             require(is_number(given, 0), seconds, given, "a finite number of at least 0")

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from structgen.memo import cached_method, cached_up_to
+from structgen.patience import check_patience
 from structgen.schema.normal import Node, Objects
 from structgen.values.emptiness import Emptiness
 from structgen.values.name_frames import NameTable
@@ -51,6 +52,7 @@ class NextNames:
         """The next members under this name, which at least one progress knows."""
         following: list[NextMember] = []
         for progress in members:
+            check_patience()
             outline, few = self._outline(progress.objects), self._few(progress.objects)
             i = outline.declared.get(name)
             if i is not None:

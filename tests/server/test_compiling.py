@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import subprocess
-import sys
 import threading
 import time
-import weakref
 
 import pytest
 
 from structgen.constraints.basic import JsonSchema
-from structgen.patience import reading_prompt
+from structgen.patience import check_patience, reading_prompt
 from structgen.server.compiling import Compilers
 from structgen.server.problems import Problem
 from tests.support.matching import byte_vocabulary
-from tests.support.releases import require_release
-from tests.support.tables import cases
 
 
 def forever():
     while True:
-        pass
+        check_patience()
 
 
 def test_the_result_or_the_error_of_the_work_comes_back():
@@ -53,7 +48,6 @@ def test_work_that_takes_too_long_is_refused_and_its_thread_is_free_again():
     asyncio.run(check())
 
 
-@pytest.mark.skipif(not hasattr(time, "pthread_getcpuclockid"), reason="no clock of another thread's")
 def test_work_that_waits_is_not_refused():
     """For other threads or programs: only the processor's time for the thread counts."""
 
@@ -66,22 +60,19 @@ def test_work_that_waits_is_not_refused():
     asyncio.run(check())
 
 
-def test_reading_a_prompt_has_a_limit_of_its_own_and_large_requests_a_thread():
+def test_reading_a_prompt_is_not_counted_and_large_requests_have_a_thread():
     def read(seconds):
         until = time.thread_time() + seconds
         with reading_prompt():
             while time.thread_time() < until:
-                pass
+                check_patience()
         return seconds
 
     async def check():
-        compilers = Compilers(1, 0.1, 0.5)
+        compilers = Compilers(1, 0.1)
         times: dict[str, float] = {}
         assert await compilers.run(lambda: read(0.3), times=times) == 0.3
         assert times["prompt"] >= 0.3 > times["schema"] >= 0 <= times["compile_queue"]
-        with pytest.raises(Problem) as refusal:
-            await compilers.run(lambda: read(60))
-        assert refusal.value.code == "prompt_too_slow"
         large = asyncio.ensure_future(compilers.run(lambda: time.sleep(0.5), large=True))
         assert await asyncio.wait_for(compilers.run(lambda: 42), 0.4) == 42
         await large
@@ -97,6 +88,7 @@ def test_collecting_garbage_is_not_counted():
         until = time.thread_time() + 0.6
         while time.thread_time() < until:
             gc.collect()
+            check_patience()
         return len(heap)
 
     async def check():
@@ -138,7 +130,7 @@ def test_work_nobody_waits_for_is_interrupted_or_never_begun():
 
 
 def test_a_schema_that_was_interrupted_compiles_as_ever_the_next_time():
-    """The interrupt comes at any line, as Ctrl-C does; tests/automaton/test_interrupts.py has all places."""
+    """The time is up at any check; tests/automaton/test_interrupts.py has all lines, as for Ctrl-C."""
     parts = [
         {"type": "object", "properties": {f"p{i}": {"type": "string", "pattern": f"^[a-z]{{{i}}}"}}} for i in range(9)
     ]
@@ -160,45 +152,3 @@ def test_a_schema_that_was_interrupted_compiles_as_ever_the_next_time():
             compilers.close()
 
     asyncio.run(check())
-
-
-class Referent:
-    """What a weak reference can point at."""
-
-
-@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
-def test_an_interrupt_that_a_weak_references_callback_swallows_is_not_reported():
-    require_release("pytest", "8.4")  # older ones set a hook of their own before each test
-    swallowed = []
-
-    def dying(_reference):
-        try:
-            forever()
-        finally:
-            swallowed.append(True)
-
-    def work():
-        referent = Referent()
-        reference = weakref.ref(referent, dying)
-        del referent
-        forever()
-        return reference
-
-    async def check():
-        compilers = Compilers(1, 0.1)
-        with pytest.raises(Problem):
-            await compilers.run(work)
-        assert await compilers.run(lambda: 42) == 42
-        compilers.close()
-
-    asyncio.run(check())
-    assert swallowed == [True]
-
-
-PROFILED = cases("server/compiling", "PROFILED", globals())
-
-
-@pytest.mark.slow
-def test_no_interrupt_is_left_that_has_not_come():
-    """Python would look for it before every call, and 3.11 would hang there under a profiler."""
-    subprocess.run([sys.executable, "-c", PROFILED], check=True, timeout=300)

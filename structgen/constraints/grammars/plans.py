@@ -50,9 +50,12 @@ def plan_of(rules: Productions) -> Plan:
     """The plan of a grammar.
 
     Raises:
-        OptionError: no text matches.
+        OptionError: no text matches, or rules call each other too deeply.
     """
-    return _Plans(rules).whole()
+    try:
+        return _Plans(rules).whole()
+    except RecursionError:
+        raise OptionError("the grammar has rules inside rules that are too deep to be planned") from None
 
 
 class _Plans:

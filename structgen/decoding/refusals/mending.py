@@ -9,6 +9,7 @@ the search goes on.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
@@ -16,12 +17,15 @@ from typing import NamedTuple
 from structgen.decoding.refusals.nearby import nearby
 from structgen.guards.validators import ValueGuard, ValueVeto
 from structgen.json_text.pointers import PointerReader, Span
+from structgen.patience import check_patience
 from structgen.schema.python.validators import Path, Validators
 
 MOST_ENDS, MOST_VALUES = 16, 96
 """The ends of lists, and the values, that the validators are asked about at once."""
 CHANGES = 4
 """The most changes to one text."""
+SECONDS = 1.0
+"""The time, by the clock, after which no further text is shown to the validators: they are the user's own code."""
 CONTAINERS = b"{["
 """The first bytes of containers."""
 
@@ -49,10 +53,10 @@ def values_read(validators: Validators, judged: bytes, veto: ValueVeto) -> tuple
 
 
 class Mending:
-    """Changes texts until the validators of a type accept them."""
+    """Changes one text until the validators of its type accept it, for `SECONDS` at most."""
 
     def __init__(self, validators: Validators) -> None:
-        self._validators = validators
+        self._validators, self._until = validators, time.monotonic() + SECONDS
 
     def accepted(self, judged: bytes, veto: ValueVeto, changes: int = CHANGES) -> Iterator[Mend]:
         """Texts that are accepted, the nearest first.
@@ -72,6 +76,9 @@ class Mending:
         mends.sort(key=lambda mend: _order(mend, lists))
         other: tuple[bytes, ValueVeto] | None = None
         for mend in mends:
+            check_patience()
+            if time.monotonic() > self._until:
+                return
             verdict = ValueGuard(self._validators).feed(PointerReader(), mend.text)
             if not isinstance(verdict, ValueVeto):
                 yield mend if changes == CHANGES else mend._replace(shown=mend.text)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 
 from structgen.memo import schema_cache
+from structgen.patience import check_patience
 from structgen.regular.regex import charsets
 from structgen.regular.regex.charsets import ANY
 from structgen.regular.regex.escapes import PatternScanner
@@ -119,6 +120,7 @@ class PatternParser(PatternScanner):
         items: list[Node] = []
         text, end = self.text, self.end
         while self.at < end:
+            check_patience()
             char = text[self.at]
             if char not in _SPECIAL:
                 self.at += 1

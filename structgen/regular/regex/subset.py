@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.kernels import Rows, inner_kernel, kernel
-from structgen.patience import check_deadline
+from structgen.patience import check_patience
 from structgen.regular.regex import charsets
 from structgen.regular.regex.nodes import Anchor, Node
 from structgen.regular.regex.program import ASSERT, CHAR, SPLIT, Assembler, without_anchors
@@ -116,7 +116,7 @@ class SubsetMachine:
         next_, final = np.zeros((FIRST_ROWS, self.count), np.int32), np.zeros(FIRST_ROWS, np.int32)
         progress, step = np.array((0, 2), np.int64), FIRST_ROWS
         while True:
-            check_deadline()
+            check_patience()
             needed = int(progress[COUNT]) + self.count + 1
             if len(rows) < needed:
                 rows, next_, final = grown_rows(rows, needed), grown_rows(next_, needed), grown_rows(final, needed)

@@ -17,7 +17,7 @@ from itertools import count
 import numpy as np
 
 from structgen.memo import kept_in
-from structgen.patience import check_deadline
+from structgen.patience import check_patience
 from structgen.regular.chardfa import LANGUAGES, CharDfa, from_pattern, literals, tidied, union
 from structgen.values.sets.intervals import (
     ANY, BOUNDS, CLASSES, COLUMNS, EXPONENT, POINT, End, Rows, integer_rows, interval_rows,
@@ -144,7 +144,7 @@ def _add_fraction(table: Rows, wholes: Sequence[int], maximum: int) -> None:
 
 def exact_decimal(value: int | float) -> Decimal:
     """The decimal number that JSON writes for a literal."""
-    check_deadline()
+    check_patience()
     # 10**22 and 1e22 are equal, hence one key of the cache: a whole float is read as the integer it is
     return Decimal(int(value)) if value == int(value) else Decimal(json.dumps(value))
 
@@ -179,7 +179,7 @@ def _literal_dfa(numbers: Numbers) -> CharDfa:
 
 def _as_float(value: int | float | Fraction) -> str:
     """What JSON writes for the float that equals `value`; empty where there is none."""
-    check_deadline()
+    check_patience()
     try:
         return json.dumps(float(value)) if float(value) == value else ""
     except OverflowError:  # an integer beyond the range of floats
@@ -188,7 +188,7 @@ def _as_float(value: int | float | Fraction) -> str:
 
 def within(value: Fraction, numbers: Numbers) -> bool:
     """Whether `value` is within the bounds, and an integer where `integer` is set."""
-    check_deadline()
+    check_patience()
     low, high = numbers.minimum, numbers.maximum
     above = low is None or value > low or (value == low and not numbers.exclusive_minimum)
     below = high is None or value < high or (value == high and not numbers.exclusive_maximum)

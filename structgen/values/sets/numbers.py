@@ -16,7 +16,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from structgen.memo import kept_in, schema_cache
-from structgen.patience import check_deadline
+from structgen.patience import check_patience
 from structgen.regular.chardfa import LANGUAGES, CharDfa, combine, complement, from_pattern, intersect, less
 from structgen.values.sets.multiples import common_step, multiples_dfa
 from structgen.values.sets.decimals import (
@@ -92,6 +92,7 @@ def _exact_values(literals: Listed[int | float]) -> frozenset[Fraction]:
 
 def _has(numbers: Numbers, value: Fraction) -> bool:
     """Whether some spelling of `value` is in the set."""
+    check_patience()
     if not _in_set(numbers, value):
         return False
     # In draft 4 `1.0` is no integer: where integers are left out, the spelling `1.0` stays.
@@ -106,7 +107,7 @@ def _language(numbers: Numbers, finite: bool) -> tuple[CharDfa, bool]:
     that it makes of them. So only numbers that a double holds as they are written are spelled; where there is none,
     integers in digits alone.
     """
-    check_deadline()
+    check_patience()
     numbers.check_only("number_language", *_BOUNDS, "integer", "literals", "plain", "multiples", "without")
     notations: tuple[CharDfa, ...] = ()
     if finite and not numbers.integer and numbers.literals is None and (numbers.multiples or numbers.without):

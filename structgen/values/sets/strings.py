@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.memo import kept_in, schema_cache
-from structgen.patience import check_deadline
+from structgen.patience import check_patience
 from structgen.regular.chardfa import (
     LANGUAGES,
     CharDfa, combine, intersect, length, less, literals, tidied,
@@ -77,7 +77,7 @@ def uncapped_language(strings: Strings) -> tuple[CharDfa, int | None]:
 @kept_in(LANGUAGES)
 def _language(strings: Strings) -> tuple[CharDfa, int | None, bool]:
     """The language, the longest length still to be enforced, and whether both together are exact."""
-    check_deadline()
+    check_patience()
     if strings.literals is not None:
         return literals(allowed_literals(strings)), None, True
     (language, exact), maximum = _constraints(strings), _longest(strings)
