@@ -208,9 +208,12 @@ class Matcher:
             TokenRejected: the token is not allowed. The matcher has not moved.
             OptionError: `token_id` is not a whole number.
         """
-        places, place = self._places, None
-        if type(token_id) is int and not token_id >> TOKEN_BITS and not self.finished:
-            place = self.grammar.ways.get(places[-1].position << TOKEN_BITS | token_id)
+        places, place, grammar = self._places, None, self.grammar
+        if type(token_id) is int and 0 <= token_id < grammar.vocabulary.width and not self.finished:
+            before = places[-1].position
+            place = grammar.ways.get(before << TOKEN_BITS | token_id)
+            if place is None and grammar.budgets is None:
+                place = grammar.way(before, token_id)
         if place is None:
             self._advance_anew(token_id)
         else:
@@ -218,7 +221,7 @@ class Matcher:
             places.append(place)
 
     def _advance_anew(self, token_id: int) -> None:
-        """`advance` by a token that nobody has taken at this place, or that depends on the text."""
+        """`advance` by a token that depends on the text or on budgets, that ends the text, or is refused."""
         grammar, places = self.grammar, self._places
         try:
             token_id = index(token_id)
@@ -227,8 +230,7 @@ class Matcher:
         if not self.finished and 0 <= token_id < grammar.vocabulary.width:
             before = places[-1].position
             position = grammar.advance(before, token_id)
-            depends = position == ASKS
-            if depends:
+            if position == ASKS:
                 position = grammar.follow(before, token_id, CheckAnswers(self.reading()))
             if position >= 0 and grammar.nesting is not None and grammar.nesting.is_near(before):
                 position = position if bit(self.mask(), token_id) else REJECTED
@@ -238,8 +240,7 @@ class Matcher:
                     counted = self._counted[len(places) - 1]
                     position, counted = grammar.budgets.after(before, token_id, position, counted)
                     self._counted[len(places) :] = (counted,)
-                    depends = True
-                places.append(grammar.place(position) if depends else grammar.lead_to(before, token_id, position))
+                places.append(grammar.place(position))
                 return
             if token_id in grammar.vocabulary.end_ids and self.can_finish:
                 self.finished = True

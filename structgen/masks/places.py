@@ -80,8 +80,11 @@ class MatcherPlaces(Transitions):
         place = self._places.get(position)
         return self._places.setdefault(position, MatcherPlace(position)) if place is None else place
 
-    def lead_to(self, before: int, token_id: int, position: int) -> MatcherPlace:
-        """The place of a position, to which a token leads from another position, whatever the text."""
+    def way(self, before: int, token_id: int) -> MatcherPlace | None:
+        """The place to which a text token leads from a position; None if it is refused, or if the text decides."""
+        position = self.advance(before, token_id)
+        if position < 0:
+            return None
         place = self._places.get(position)
         if place is None:
             place = self._places.setdefault(position, MatcherPlace(position))

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import accumulate
+from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
 from structgen.errors import UnsupportedSchema
@@ -89,7 +90,8 @@ class Rules:
     def only(self, *honoured: str) -> bool:
         """Are all fields but these neutral?"""
         record: Any = type(self)
-        return all(getattr(self, name) == neutral for name, neutral in _other_fields(record, honoured))
+        _, values_of, neutral = _other_fields(record, honoured)
+        return bool(values_of(self) == neutral)
 
     def check_only(self, reader: str, *honoured: str) -> None:
         """For a reader that has to know every field.
@@ -99,15 +101,24 @@ class Rules:
         """
         if not self.only(*honoured):
             record: Any = type(self)
-            others = [name for name, neutral in _other_fields(record, honoured) if getattr(self, name) != neutral]
+            names, values_of, neutral = _other_fields(record, honoured)
+            others = [name for name, *both in zip(names, values_of(self), neutral, strict=True) if both[0] != both[1]]
             raise UnsupportedSchema(f"{reader} cannot read {record.__name__.lower()} with {', '.join(others)}")
 
 
 @lru_cache(256)
-def _other_fields(record: type[Any], honoured: tuple[str, ...]) -> list[tuple[str, Any]]:
-    """The other fields of a record, and their neutral values; that of `rest` allows everything."""
+def _other_fields(
+    record: type[Any], honoured: tuple[str, ...]
+) -> tuple[list[str], Callable[[Any], tuple[Any, ...]], tuple[Any, ...]]:
+    """The other fields of a record, a function that gives their values, and the neutral values; that of `rest` allows
+    everything."""
     others = [each for each in fields(record) if each.init and each.name not in honoured]
-    return [(each.name, ANY if each.name == "rest" else each.default) for each in others]
+    names = [each.name for each in others] + ["__class__"] * 2  # of fewer than two names it would give no tuple
+    return (
+        names,
+        attrgetter(*names),
+        (*(ANY if each.name == "rest" else each.default for each in others), record, record),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property, partial
-from typing import NamedTuple
 
 import numpy as np
 
@@ -21,28 +20,11 @@ from structgen.values.name_frames import NameTable, NameWriter
 from structgen.values.names import Joint, joint
 from structgen.values.next_names import NextMember, NextMembers, NextNames, maybe_repeated
 from structgen.values.object_progress import Members, UnorderedMembers
+from structgen.values.object_rows import Between, ObjectRows
 from structgen.values.owed_names import owed_names
 
 MAX_OWED = 16
 """The number of results that are remembered for owed names: the exits of one state ask for the same one."""
-
-
-class _Between(NamedTuple):
-    """A state before a name or the closing brace.
-
-    Attributes:
-        choice: the nodes that the object is read against.
-        members: the progress of each lane.
-        depth: the nesting depth of the object.
-        before: the bytes before the opening quote of a name.
-        last: the bytes that end the object.
-    """
-
-    choice: Lockstep
-    members: tuple[Members, ...]
-    depth: int
-    before: bytes
-    last: bytes
 
 
 class ObjectWriter:
@@ -52,6 +34,7 @@ class ObjectWriter:
         self._context, self._names = context, names
         self._automaton, self._tables, self._layout = context.automaton, context.tables, context.layout
         self._is_empty = context.is_empty
+        self._rows = ObjectRows(context, names, self._cheapest)
 
     def open(self, choice: Lockstep, depth: int) -> int:
         """The state after `{`; 0 when there is no object."""
@@ -63,7 +46,7 @@ class ObjectWriter:
         members = tuple(
             [(UnorderedMembers if any_order or not lane.drives else Members)(k, lane.part) for k, lane in living]
         )
-        between = _Between(choice, members, depth, self._layout.first(depth), b"}")
+        between = Between(choice, members, depth, self._layout.first(depth), b"}")
         state = self._automaton.later(partial(self._expand_between, between))
         return self._automaton.shorten(state, partial(self._cheapest, state, between))
 
@@ -75,12 +58,14 @@ class ObjectWriter:
         """The state after a member, shared by equal progress."""
         ruled = any(progress.objects.some for progress in members)  # else only equal progress is covered
         members = _unsettled(choice, uncovered(members) if ruled else tuple(dict.fromkeys(members)))
+        if row := self._rows.of(choice, members, depth):
+            return row.phases + members[0].phase
         separator, last = self._layout.separator(depth), self._layout.last(depth) + b"}"
-        between = _Between(choice, members, depth, separator, last)
+        between = Between(choice, members, depth, separator, last)
         state = self._context.shared((choice, members, depth), partial(self._expand_between, between))
         return self._automaton.shorten(state, partial(self._cheapest, state, between))
 
-    def _cheapest(self, state: int, between: _Between) -> int:
+    def _cheapest(self, state: int, between: Between) -> int:
         """The state with the cheapest exits only: the closing brace if it may come, else the owed names."""
         choice, members, depth, before, last = between
         if close := self._close(choice, members):
@@ -132,9 +117,12 @@ class ObjectWriter:
         closing = [progress.lane for progress in members if progress.may_close]
         return self._context.accept(choice, choice.objects.accepted(closing))
 
-    def _expand_between(self, between: _Between, state: int) -> None:
+    def _expand_between(self, between: Between, state: int) -> None:
         """Write a state before a name or the closing brace."""
         choice, members, depth, before, last = between
+        if row := self._rows.of(choice, members, depth):
+            self._rows.write(row, between, state, alone=True)
+            return
         close = self._close(choice, members)
         literals = [(last, close)] if close else []
         free = [progress for progress in members if self._next.other_marks(progress)]
