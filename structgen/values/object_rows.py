@@ -16,7 +16,7 @@ from structgen.automaton.writing.literals import write_literals
 from structgen.automaton.writing.phases import LIVING, REQUIRED, MemberNames
 from structgen.json_text.lexer import spelled
 from structgen.memo import cached_method
-from structgen.schema.normal import Node
+from structgen.schema.normal import Node, Objects
 from structgen.values.context import Context
 from structgen.values.lockstep import Lockstep
 from structgen.values.name_frames import NameWriter
@@ -43,28 +43,32 @@ class Between(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class ObjectRow:
-    """The states of an object in one lane that counts no members and has no rules for names, in the schema's order.
+    """The states of an object in one lane that counts no members and has no rules for names.
 
-    They differ in the first declared member that may still come, the *phase*. What follows a name is the same in all
-    phases, so they share it. Once an other name came, there is a second row.
+    In the schema's order they differ in the first declared member that may still come, the *phase*. What follows a name
+    is the same in all phases, so they share it. In any order, each set of members that came is a row with one phase.
 
     Attributes:
-        start: the progress of phase 0.
-        close: the state after the closing brace.
-        names: the names of the declared members.
-        other: the schema of other members; None if there are none.
-        others: the state after an other name, in phase 0; those of the next phases follow it. Both rows have the same.
-        phases: the state after a member, in phase 0; those of the next phases follow it.
+        choice, depth: see `Between`.
+        start: the progress of the first phase.
+        width: the number of phases.
+        phases: the state after a member, in the first phase; those of the next phases follow it.
         members: the state after the name of declared member 0; those of the next members follow it.
+        others: the state after an other name, in the first phase; those of the next phases follow it. 0 if none may
+            come.
     """
 
+    choice: Lockstep
+    depth: int
     start: Members
-    close: int
-    names: MemberNames
-    other: Node | None
-    others: int = 0
+    width: int
     phases: int = 0
     members: int = 0
+    others: int = 0
+
+    def state(self, progress: Members) -> int:
+        """The state after a member, with this progress."""
+        return self.phases + (progress.phase if self.width > 1 else 0)
 
 
 class ObjectRows:
@@ -77,72 +81,81 @@ class ObjectRows:
     def __init__(self, context: Context, names: NameWriter, cheapest: Callable[[int, Between], int]) -> None:
         self._context, self._names, self._cheapest = context, names, cheapest
         self._automaton, self._tables, self._layout = context.automaton, context.tables, context.layout
-        self._is_empty = context.is_empty
 
     def of(self, choice: Lockstep, members: tuple[Members, ...], depth: int) -> ObjectRow | None:
         """The row of an object that has one."""
-        if len(members) > 1 or self._context.any_order:
+        (progress, *others), any_order = members, self._context.any_order
+        if others or self._names_of(progress.objects) is None:
             return None
-        return self._row(choice, members[0].lane, depth, members[0].others > 0)
+        return self._row(choice, progress if any_order else progress._replace(phase=0), depth)
 
     @cached_method
-    def _row(self, choice: Lockstep, lane: int, depth: int, came: bool) -> ObjectRow | None:
-        """The row of a lane; None if it counts members, or has rules for names or very many names.
-
-        Args:
-            came: has an other name come?
-        """
-        part, layout, later_block = choice.objects.lanes[lane].part, self._layout, self._automaton.later_block
-        if len(part.properties) > self._names.many_names or not part.only("properties", "rest", "without"):
+    def _names_of(self, objects: Objects) -> tuple[MemberNames, Node | None] | None:
+        """The names of the declared members, and the schema of the others; None for objects without rows."""
+        if len(objects.properties) > self._names.many_names or not objects.only("properties", "rest", "without"):
             return None
-        start, count = Members(lane, part, others=int(came)), len(part.properties)
-        before = self._row(choice, lane, depth, False) if came else None
-        if before is not None:
-            row = ObjectRow(start, before.close, before.names, before.other, before.others)
-        else:
-            colon = b"" if layout.bound else layout.colon
-            spellings = [spelled(member.name) + b'"' + colon for member in part.properties]
-            flags = [LIVING * (not self._is_empty(each.value)) + REQUIRED * each.required for each in part.properties]
-            close = self._context.accept(choice, choice.objects.accepted((lane,)))
-            other = None if part.rest is None or self._is_empty(part.rest) else part.rest
-            row = ObjectRow(start, close, MemberNames(spellings, len(colon), flags), other)
-            if other is not None:
-                row.others = later_block(count + 1, partial(self._expand_other, choice, row, other, depth))
+        is_empty, colon = self._context.is_empty, b"" if self._layout.bound else self._layout.colon
+        spellings = [spelled(member.name) + b'"' + colon for member in objects.properties]
+        flags = [LIVING * (not is_empty(each.value)) + REQUIRED * each.required for each in objects.properties]
+        other = None if objects.rest is None or is_empty(objects.rest) else objects.rest
+        return MemberNames(spellings, len(colon), flags), other
+
+    @cached_method
+    def _row(self, choice: Lockstep, start: Members, depth: int) -> ObjectRow:
+        """The row of an object, by its first phase."""
+        later_block, count = self._automaton.later_block, len(start.objects.properties)
+        row = ObjectRow(choice, depth, start, 1 if self._context.any_order else count + 1)
+        last = row.width - 1
 
         def between(state: int) -> Between:
-            progress = start._replace(phase=state - row.phases)
+            progress = start if not last else start._replace(phase=state - row.phases)
+            layout = self._layout
             return Between(choice, (progress,), depth, layout.separator(depth), layout.last(depth) + b"}")
 
         row.phases = later_block(
-            count + 1,
-            lambda state: self.write(row, between(state), state, alone=came),
-            lambda state: self._cheapest(state, between(state)) if 0 <= state - row.phases <= count else state,
+            row.width,
+            lambda state: self.write(row, between(state), state, alone=not last or start.others > 0),
+            lambda state: self._cheapest(state, between(state)) if 0 <= state - row.phases <= last else state,
         )
-        row.members = later_block(count, lambda _: self._expand_members(row, depth)) if count else 0
+        row.members = later_block(count, partial(self._expand_members, row)) if count else 0
+        if start.others:  # what follows an other name is the same before and after the first one
+            row.others = self._row(choice, start._replace(others=0), depth).others
+        elif self._known_names(start)[1] is not None:
+            row.others = later_block(row.width, partial(self._expand_other, row))
         return row
+
+    def _known_names(self, progress: Members) -> tuple[MemberNames, Node | None]:
+        known = self._names_of(progress.objects)
+        assert known is not None
+        return known
 
     def write(self, row: ObjectRow, between: Between, state: int, *, alone: bool) -> None:
         """Writes a state before a name or the closing brace; and states of the next phases, unless it stands alone."""
-        (progress,), others = between.members, row.others and row.others + between.members[0].phase
-        if others and progress.others and not progress.required_left:
+        (progress,), choice, any_order = between.members, row.choice, self._context.any_order
+        others = row.others and row.others + row.state(progress) - row.phases
+        if others and progress.others:
             others = self._automaton.test(FreshName(), others)
-        row.names.write(
-            self._automaton, state, progress.phase, before=between.before, last=between.last, members=row.members,
-            others=others, close=row.close, bound=self._layout.bound, alone=alone,
+        close = 0 if any_order and progress.required_left else choice.objects.accepted((progress.lane,))
+        self._known_names(progress)[0].write(
+            self._automaton, state, 0 if any_order else progress.phase, came=progress.phase if any_order else None,
+            before=between.before, last=between.last, members=row.members, others=others,
+            close=self._context.accept(choice, close), bound=self._layout.bound, alone=alone,
         )  # fmt: skip
 
-    def _expand_members(self, row: ObjectRow, depth: int) -> None:
-        """Writes the states after the names of the declared members: in all phases they are the same."""
-        for i, member in enumerate(row.start.objects.properties):
-            self._context.write_member(
-                row.members + i, self._context.value_of(member.value, depth + 1), row.phases + i + 1
-            )
+    def _expand_members(self, row: ObjectRow, state: int) -> None:
+        """Writes the state after the name of a declared member; in the schema's order those of all members."""
+        start, one = row.start, state - row.members
+        for i in range(len(start.objects.properties)) if row.width > 1 else (one,):
+            after = row if row.width > 1 else self._row(row.choice, start.with_declared(i), row.depth)
+            callee = self._context.value_of(start.objects.properties[i].value, row.depth + 1)
+            self._context.write_member(row.members + i, callee, after.state(start.with_declared(i)))
 
-    def _expand_other(self, choice: Lockstep, row: ObjectRow, other: Node, depth: int, state: int) -> None:
+    def _expand_other(self, row: ObjectRow, state: int) -> None:
         """Writes the state after an other name."""
-        after = self._row(choice, row.start.lane, depth, True)
-        assert after is not None
-        callee, ret = self._context.value_of(other, depth + 1), after.phases + state - row.others
+        _, other = self._known_names(row.start)
+        assert other is not None
+        after = self._row(row.choice, row.start._replace(others=1), row.depth)
+        callee, ret = self._context.value_of(other, row.depth + 1), after.phases + state - row.others
         if self._layout.bound:
             self._context.write_member(state, callee, ret)
         else:

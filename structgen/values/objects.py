@@ -59,7 +59,7 @@ class ObjectWriter:
         ruled = any(progress.objects.some for progress in members)  # else only equal progress is covered
         members = _unsettled(choice, uncovered(members) if ruled else tuple(dict.fromkeys(members)))
         if row := self._rows.of(choice, members, depth):
-            return row.phases + members[0].phase
+            return row.state(members[0])
         separator, last = self._layout.separator(depth), self._layout.last(depth) + b"}"
         between = Between(choice, members, depth, separator, last)
         state = self._context.shared((choice, members, depth), partial(self._expand_between, between))

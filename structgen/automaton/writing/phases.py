@@ -59,16 +59,15 @@ class MemberNames:
         flags: for each member LIVING, REQUIRED, both or none.
     """
 
-    __slots__ = ("_at_once", "_behind", "_data", "_size", "count")
+    __slots__ = ("_at_once", "_behind", "_flags", "_order", "_text", "count")
 
     def __init__(self, spellings: Sequence[bytes], behind: int, flags: Sequence[int]) -> None:
         order = sorted(range(len(spellings)), key=spellings.__getitem__)
         names = [spellings[i] for i in order]
-        ends = accumulate(map(len, names))
-        self._data = array("i", [*ends, *order, *flags]).tobytes() + b"".join(names)
-        self._behind, self.count, self._size = behind, len(order), len(self._data) - 12 * len(order)
+        self._order = array("i", [*accumulate(map(len, names)), *order]).tobytes()
+        self._text, self._flags, self._behind, self.count = b"".join(names), flags, behind, len(order)
         optional = 1 + self.count - sum(each >= REQUIRED for each in flags)
-        self._at_once = min(AT_ONCE, 1 + AT_ONCE_BYTES * (self.count + 1) // (1 + self._size * optional))
+        self._at_once = min(AT_ONCE, 1 + AT_ONCE_BYTES * (self.count + 1) // (1 + len(self._text) * optional))
 
     def write(
         self,
@@ -76,6 +75,7 @@ class MemberNames:
         state: int,
         phase: int,
         *,
+        came: int | None,
         before: bytes,
         last: bytes,
         members: int,
@@ -87,6 +87,7 @@ class MemberNames:
         """Writes the state of a phase; and the next ones, which follow it, unless it stands alone.
 
         Args:
+            came: in any order, the members that came, as bits: the others may come, whatever is required.
             before: the bytes before the opening quote of a name.
             last: the bytes to the end of the object.
             members: the state after the name of the first member; those of the next members follow it.
@@ -100,15 +101,18 @@ class MemberNames:
             phases += 1
         gap = bool(bound and before)
         before = before if gap else before + b'"'
-        free = PLACES[NAME, False] if others else (0, 0, 0, 0)
+        free, size = PLACES[NAME, False] if others else (0, 0, 0, 0), len(self._text)
+        flags = self._flags
+        if came is not None:
+            flags = [0 if came >> i & 1 else each & LIVING for i, each in enumerate(flags)]
         head = _NUMBERS.pack(
             state, phase, phases, members, others, close,
-            len(before), len(last), gap, bound, self.count, self._size, self._behind, *free,
+            len(before), len(last), gap, bound, self.count, size, self._behind, *free,
         )  # fmt: skip
-        data = b"".join((head, self._data, before, last))
+        data = b"".join((head, self._order, array("i", flags).tobytes(), self._text, before, last))
         rows = (len(data) + 3) // 4
         tables.scratch(4 * rows + work_space(self.count + 2))[: len(data)] = data
-        room = self._size + len(before) + len(last) + _OF_PHASE
+        room = size + len(before) + len(last) + _OF_PHASE
         taken = tables.take(phases * (room + free[1]), phases * (room + free[3]))
         tables.n_states, tables.n_edges = write_phases(tables.base, rows, *taken)
 
