@@ -8,7 +8,6 @@ from functools import cached_property, partial
 import numpy as np
 
 from structgen.automaton.checks import FreshName
-from structgen.automaton.table_format import DEAD
 from structgen.json_text.lexer import spelled
 from structgen.automaton.writing.literals import write_literals
 from structgen.memo import cached_method, cached_up_to
@@ -73,9 +72,8 @@ class ObjectWriter:
         owed = self._owed(choice, members)
         if not owed:
             return state
-        return self._automaton.later(
-            lambda new: self._context.write_behind_gap(new, self._before_names(choice, members, owed, depth, before))
-        )
+        literals = [self._before_quote(before, self._names_state(choice, members, owed, depth))]
+        return self._automaton.later(lambda new: self._context.write_behind_gap(new, literals))
 
     def _owed(self, choice: Lockstep, members: tuple[Members, ...]) -> list[str]:
         """The owed names (see `owed_names`) that may come next; none if none are known."""
@@ -87,11 +85,7 @@ class ObjectWriter:
     def _cheapest_name(self, state: int, choice: Lockstep, members: tuple[Members, ...], depth: int) -> int:
         """The state with the cheapest exits of a name only: the owed names, after their opening quote."""
         owed = [] if self._close(choice, members) else self._owed(choice, members)
-        if not owed:
-            return state
-        return self._automaton.later(
-            lambda new: write_literals(self._automaton, new, self._literals_of(choice, members, owed, depth, b""))
-        )
+        return self._names_state(choice, members, owed, depth) if owed else state
 
     def _least_behind(
         self, choice: Lockstep, members: tuple[Members, ...], depth: int, table: NameTable, outcome: int
@@ -128,32 +122,14 @@ class ObjectWriter:
         free = [progress for progress in members if self._next.other_marks(progress)]
         if not choice.objects.driven([progress.lane for progress in free]):
             free = []
-        ruled = any(progress.objects.patterns or progress.objects.some for progress in free)
-        if ruled or sum([len(progress.objects.properties) for progress in members]) > self._names.many_names:
-            if name := self._called_name(choice, members, free, depth):
-                literals.append(self._before_quote(before, name))
-        elif free:
-            literals.append(self._before_quote(before, self._any_name(choice, members, depth)))
+        if free or sum([len(progress.objects.properties) for progress in members]) > self._names.many_names:
+            name = self._called_name(choice, members, free, depth)
         else:
             names = [name for progress in _driving(choice, members) for name in self._next.open_names(progress)]
-            literals += self._before_names(choice, members, list(dict.fromkeys(names)), depth, before)
+            name = self._names_state(choice, members, list(dict.fromkeys(names)), depth) if names else 0
+        if name:
+            literals.append(self._before_quote(before, name))
         self._context.write_behind_gap(state, literals)
-
-    def _any_name(self, choice: Lockstep, members: tuple[Members, ...], depth: int) -> int:
-        """The state that reads a known name that may come, or any other name."""
-        other = self._names.free(self._behind_name(choice, self._next.others(members), depth))
-        known = dict.fromkeys(name for progress in members for name in self._next.known_names(progress.objects))
-        if not known:
-            return other
-        if len(members) == 1:
-            names = self._next.open_names(members[0])
-        else:
-            names = [name for name in known if _driven(choice, self._next.named(members, name))]
-        literals = self._literals_of(choice, members, names, depth, b"")
-        literals += [(spelled(name) + b'"', DEAD) for name in known.keys() - names]
-        return self._automaton.later(
-            lambda state: write_literals(self._automaton, state, literals, inner=other, other=other)
-        )
 
     def _before_quote(self, before: bytes, name: int) -> tuple[bytes, int]:
         """The literal before a name, and the state after it.
@@ -165,17 +141,6 @@ class ObjectWriter:
         if not self._layout.bound or not before:
             return before + b'"', name
         return before, self._context.gap(self._tables.ranges(self._tables.stub(), [(0x22, 0x22, name)]))
-
-    def _before_names(
-        self, choice: Lockstep, members: tuple[Members, ...], names: list[str], depth: int, before: bytes
-    ) -> list[tuple[bytes, int]]:
-        """The literals before names, with the states after them. Without free white space, names are part of them."""
-        if self._layout.bound and before and names:
-            following = self._automaton.later(
-                lambda new: write_literals(self._automaton, new, self._literals_of(choice, members, names, depth, b'"'))
-            )
-            return [(before, self._context.gap(following))]
-        return self._literals_of(choice, members, names, depth, before + b'"')
 
     def _called_name(self, choice: Lockstep, members: tuple[Members, ...], free: list[Members], depth: int) -> int:
         """The state that calls a frame to read the name; 0 if no name may come.
@@ -230,19 +195,17 @@ class ObjectWriter:
             allowed |= self._next.allowed(progress, table)
         return self._names.frame(table, allowed, others)
 
-    def _literals_of(
-        self, choice: Lockstep, members: tuple[Members, ...], names: list[str], depth: int, before: bytes
-    ) -> list[tuple[bytes, int]]:
-        """Names as literals, with the states after them. These states call the values; a walk makes them be written."""
-        if not names:
-            return []
+    def _names_state(self, choice: Lockstep, members: tuple[Members, ...], names: list[str], depth: int) -> int:
+        """The state that reads one of some names. The states after them call the values; a walk makes them be
+        written."""
         behind = b'"' if self._layout.bound else b'"' + self._layout.colon
 
         def expand(state: int) -> None:
             self._expand_member(choice, self._next.named(members, names[state - first]), depth, state)
 
         first = self._automaton.later_block(len(names), expand)
-        return [(before + spelled(name) + behind, first + i) for i, name in enumerate(names)]
+        literals = [(spelled(name) + behind, first + i) for i, name in enumerate(names)]
+        return self._automaton.later(lambda state: write_literals(self._automaton, state, literals))
 
     def _expand_member(self, choice: Lockstep, following: NextMembers, depth: int, state: int) -> None:
         """Writes the state that calls the value (see `Context.write_member`)."""
