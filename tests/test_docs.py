@@ -253,7 +253,9 @@ def test_the_table_of_changes_names_the_files_that_an_example_is_in() -> None:
         within = package / folders.pop() if len(folders) == 1 else package
         word = re.compile(rf"(?<!\w){re.escape(example)}(?!\w)")
         found = {path for path in within.rglob("*.py") if any(map(word.search, words_of(path)))}
-        assert 0 < len(found) and found <= files and len(files) <= 3, (example, found)
+        assert found, example
+        assert found <= files, (example, found)
+        assert len(files) <= 3, (example, found)
     assert len(rows) == 9
 
 

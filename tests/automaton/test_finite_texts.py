@@ -17,7 +17,7 @@ PAIR = {"properties": {"x": {"enum": ["a", 1]}}, "required": ["x"], "additionalP
 OPEN = {"anyOf": [{"type": "string"}, {"type": "null"}]}
 
 
-@pytest.mark.parametrize(("schema", "said", "texts"), cases("automaton/finite_texts", "the_texts_of_a", globals()))  # fmt: skip
+@pytest.mark.parametrize(("schema", "said", "texts"), cases("automaton/finite_texts", "the_texts_of_a", globals()))
 def test_the_texts_of_a_finite_value_are_listed(schema: Any, said: bytes, texts: list[bytes] | None) -> None:
     is_json = isinstance(schema, dict)
     automaton = grammar_for(sg.JsonSchema(schema) if is_json else schema, byte_vocabulary()).automaton

@@ -88,7 +88,9 @@ def test_random_grammars_have_the_texts_that_earleys_parser_takes(seed):
         assert found == wanted, (each, ours)
 
 
-@pytest.mark.parametrize(("rules", "text", "states"), cases("constraints/grammars", "states_do_not_grow_with_the_text", globals()))  # fmt: skip
+@pytest.mark.parametrize(
+    ("rules", "text", "states"), cases("constraints/grammars", "states_do_not_grow_with_the_text", globals())
+)
 def test_states_do_not_grow_with_the_text(rules, text, states):
     """Callers are interned, frames are shared: a long text or a deep one needs no more states than a short one."""
     grammar = GBNF(rules).compile(byte_vocabulary())
@@ -112,7 +114,9 @@ def test_the_notations(constraint, good, bad):
     takes_exactly(constraint, good, bad)
 
 
-@pytest.mark.parametrize(("constraint", "message"), cases("constraints/grammars", "what_is_refused_names_the_line", globals()), ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    ("constraint", "message"), cases("constraints/grammars", "what_is_refused_names_the_line", globals()), ids=str
+)
 def test_what_is_refused_names_the_line(constraint, message):
     with pytest.raises(OptionError, match=message):
         constraint.compile(byte_vocabulary())

@@ -91,7 +91,9 @@ def test_the_dialect(grammar, good, bad):
     takes_exactly(Lark(grammar), good, bad)
 
 
-@pytest.mark.parametrize(("grammar", "message"), cases("constraints/lark_dialect", "what_is_refused_names_the_line", globals()), ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    ("grammar", "message"), cases("constraints/lark_dialect", "what_is_refused_names_the_line", globals()), ids=str
+)
 def test_what_is_refused_names_the_line(grammar, message):
     with pytest.raises(OptionError, match=message):
         Lark(grammar).compile(byte_vocabulary())

@@ -32,7 +32,9 @@ def after(constraint: Any, tokens: list[bytes]) -> set[bytes]:
     return {VOCABULARY.token(i) for i in matcher.allowed_tokens()}
 
 
-@pytest.mark.parametrize(("constraint", "tokens", "allowed"), cases("constraints/part_limits", "only_the_shortest_end", globals()))  # fmt: skip
+@pytest.mark.parametrize(
+    ("constraint", "tokens", "allowed"), cases("constraints/part_limits", "only_the_shortest_end", globals())
+)
 def test_only_the_shortest_end_follows_when_it_needs_what_is_left(
     constraint: Any, tokens: list[bytes], allowed: set[bytes]
 ) -> None:

@@ -207,7 +207,9 @@ def test_without_details_nothing_is_measured_for_a_trace(demo: dict[str, Any], m
 ORDER = cases("decoding/tracing", "ORDER")
 
 
-@pytest.mark.parametrize(("script", "schema", "options", "wanted"), cases("decoding/tracing", "what_the_model_could", globals()))  # fmt: skip
+@pytest.mark.parametrize(
+    ("script", "schema", "options", "wanted"), cases("decoding/tracing", "what_the_model_could", globals())
+)
 def test_what_the_model_could_not_say_is_told_with_the_keyword_that_refused_it(script, schema, options, wanted):
     run = sg.generate(scripted(script), "x", schema, details=True, **options)
     told = [(loss.wanted, loss.why.pointer, loss.why.keyword, loss.why.argument) for loss in run.losses]

@@ -18,7 +18,7 @@ A, B = {"a": {"type": "string"}}, {"b": {"type": "integer"}}
 OBJECT = {"type": "object", "additionalProperties": False}
 
 
-@pytest.mark.parametrize(("schema", "pairs"), cases("endings/overlaps", "explain_names_a_value", globals()), ids=str)  # fmt: skip
+@pytest.mark.parametrize(("schema", "pairs"), cases("endings/overlaps", "explain_names_a_value", globals()), ids=str)
 def test_explain_names_a_value_of_both_branches(schema: dict[str, Any], pairs: dict[str, tuple[str, bool]]) -> None:
     notes = [cliff for cliff in sg.explain(schema).cliffs if cliff.what.startswith("oneOf refuses")]
     assert {note.pointer for note in notes} == set(pairs)

@@ -95,7 +95,7 @@ def test_where_the_schema_forces_a_banned_word_the_error_names_both(schema, roll
 WORD = {"enum": ["talk", "listen"]}
 
 
-@pytest.mark.parametrize(("schema", "place", "scope"), cases("guards/loop", "what_a_schema_forces", globals()))  # fmt: skip
+@pytest.mark.parametrize(("schema", "place", "scope"), cases("guards/loop", "what_a_schema_forces", globals()))
 def test_what_a_schema_forces_and_a_guard_refuses_is_told_with_its_place(schema, place, scope):
     """Behind free values too; with one way left for each of them there is nothing to refuse."""
     schema = schema | {"type": "object"} if isinstance(schema, dict) else schema

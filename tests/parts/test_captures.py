@@ -24,7 +24,11 @@ def said(constraint: Any, text: str) -> list[tuple[str, str]]:
     return [(each.name, each.text) for each in run.captures]
 
 
-@pytest.mark.parametrize(("constraint", "text", "expected"), cases("parts/captures", "named_parts_are_captured", globals()), ids=lambda value: str(value)[:50])  # fmt: skip
+@pytest.mark.parametrize(
+    ("constraint", "text", "expected"),
+    cases("parts/captures", "named_parts_are_captured", globals()),
+    ids=lambda value: str(value)[:50],
+)
 def test_named_parts_are_captured_with_their_places(
     constraint: Any, text: str, expected: list[tuple[str, str]]
 ) -> None:

@@ -73,7 +73,11 @@ def test_what_is_no_object_is_wrapped_where_the_provider_takes_objects_only(prov
     assert sent.restore(text) == [1, 2]
 
 
-@pytest.mark.parametrize(("schema", "provider", "made", "lost"), cases("porting/portable", "each_keyword_is_kept", globals()), ids=lambda value: str(sorted(value) if isinstance(value, set) else value)[:60])  # fmt: skip
+@pytest.mark.parametrize(
+    ("schema", "provider", "made", "lost"),
+    cases("porting/portable", "each_keyword_is_kept", globals()),
+    ids=lambda value: str(sorted(value) if isinstance(value, set) else value)[:60],
+)
 def test_each_keyword_is_kept_put_otherwise_or_named(
     schema: dict[str, Any], provider: Any, made: dict[str, Any], lost: set[tuple[str, str]]
 ) -> None:

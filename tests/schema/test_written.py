@@ -63,7 +63,7 @@ def test_capitals_that_the_whole_does_not_have_are_refused_by_name(schema, point
         Tool.of({"name": "look", "parameters": schema})
 
 
-@pytest.mark.parametrize(("schema", "read"), cases("schema/written", "openapis_keywords_are_read", globals()))  # fmt: skip
+@pytest.mark.parametrize(("schema", "read"), cases("schema/written", "openapis_keywords_are_read", globals()))
 def test_openapis_keywords_are_read_where_they_are_keywords(schema, read):
     assert (mapped(schema, lambda each, _: each) if schema is True else as_written(schema).schema) == read
 

@@ -213,7 +213,9 @@ def test_a_bias_makes_tokens_more_or_less_likely_among_those_that_may_come(demo,
     assert text.choices[0].text == "bbb"
 
 
-@pytest.mark.parametrize(("options", "code", "told"), cases("server/chat", "what_cannot_work_is_refused_by_name", globals()))  # fmt: skip
+@pytest.mark.parametrize(
+    ("options", "code", "told"), cases("server/chat", "what_cannot_work_is_refused_by_name", globals())
+)
 def test_what_cannot_work_is_refused_by_name(chat, options, code, told):
     for stream in (False, True):
         body = refused(chat, stream=stream, **options)

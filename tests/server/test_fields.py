@@ -39,7 +39,9 @@ def test_every_field_of_the_sdk_is_known(params, request_class):
     assert {name for name in params.__annotations__ if name not in known} == set()
 
 
-@pytest.mark.parametrize(("given", "read", "ignored"), cases("server/fields", "fields_are_read_as_clients_mean_them", globals()))  # fmt: skip
+@pytest.mark.parametrize(
+    ("given", "read", "ignored"), cases("server/fields", "fields_are_read_as_clients_mean_them", globals())
+)
 def test_fields_are_read_as_clients_mean_them(given, read, ignored):
     body, names = translated(given)
     assert (body, sorted(names)) == (read, sorted(ignored))

@@ -239,7 +239,9 @@ def test_what_the_model_said_between_two_turns_is_one_message():
 IMAGE = {"type": "input_image", "image_url": "data:x"}
 
 
-@pytest.mark.parametrize(("options", "code", "told"), cases("server/responses", "what_cannot_work_is_refused_by_name", globals()))  # fmt: skip
+@pytest.mark.parametrize(
+    ("options", "code", "told"), cases("server/responses", "what_cannot_work_is_refused_by_name", globals())
+)
 def test_what_cannot_work_is_refused_by_name(respond, options, code, told):
     for stream in (False, True):
         body = refused(respond, stream=stream, **options)

@@ -36,7 +36,11 @@ def create(demo, extras, **options):
     return demo.client.chat.completions.create(**given | options)
 
 
-@pytest.mark.parametrize(("phrase", "python"), cases("server/searches", "phrases_are_said_as", globals()), ids=["text", "pointer", "any of", "ordered", "template"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("phrase", "python"),
+    cases("server/searches", "phrases_are_said_as", globals()),
+    ids=["text", "pointer", "any of", "ordered", "template"],
+)
 def test_phrases_are_said_as_generate_says_them(demo, model, phrase, python):
     (choice,) = create(demo, {"phrases": [phrase], "beams": 4}).choices
     Person.model_validate_json(choice.message.content)

@@ -107,7 +107,7 @@ def changed(path: str, value: Any) -> dict[str, Any]:
     return document
 
 
-@pytest.mark.parametrize(("document", "options", "why"), cases("tools/openapi", "what_cannot_be_read", globals()))  # fmt: skip
+@pytest.mark.parametrize(("document", "options", "why"), cases("tools/openapi", "what_cannot_be_read", globals()))
 def test_what_cannot_be_read_is_refused_by_name(document, options, why):
     with pytest.raises((OptionError, SchemaError), match=why):
         Tool.from_openapi(document, **options)

@@ -47,7 +47,9 @@ def test_the_keyword_to_blame_is_named_with_its_place(text: str, byte: str, poin
 LIMITED = {"type": "integer", "maximum": 500}
 
 
-@pytest.mark.parametrize(("schema", "text", "byte", "pointer", "rule"), cases("values/blame", "the_keyword_is_that_of_the_place", globals()))  # fmt: skip
+@pytest.mark.parametrize(
+    ("schema", "text", "byte", "pointer", "rule"), cases("values/blame", "the_keyword_is_that_of_the_place", globals())
+)
 def test_the_keyword_is_that_of_the_place(schema: Any, text: str, byte: str, pointer: str, rule: str) -> None:
     """Also where two places have equal sets, in what `allOf` and references apply, and beside other alternatives."""
     why = behind(schema, text).explain(ord(byte))

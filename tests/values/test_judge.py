@@ -29,7 +29,7 @@ def test_what_satisfies_the_schema_is_taken_however_it_is_written(schema, text):
     judge(schema).value(text)
 
 
-@pytest.mark.parametrize(("schema", "text", "pointer", "why"), cases("values/judge", "a_fault_says_where", globals()))  # fmt: skip
+@pytest.mark.parametrize(("schema", "text", "pointer", "why"), cases("values/judge", "a_fault_says_where", globals()))
 def test_a_fault_says_where_what_was_found_and_what_refuses_it(schema, text, pointer, why):
     with pytest.raises(Refused) as refused:
         judge(schema).value(text)

@@ -248,7 +248,7 @@ def closed(**members):
 WORDS = {"type": "string", "pattern": "^[a-m]*$"}
 
 
-@pytest.mark.parametrize(("schema", "phrases", "named"), cases("decoding/beams/phrases", "a_phrase_that_no", globals()))  # fmt: skip
+@pytest.mark.parametrize(("schema", "phrases", "named"), cases("decoding/beams/phrases", "a_phrase_that_no", globals()))
 def test_a_phrase_that_no_text_has_is_told_before_anything_runs(schema, phrases, named):
     (run,) = sg.generate(
         make(), ["x"], schema, phrases=phrases, beams=4, limits=sg.Limits(512 if named else 60), details=True
@@ -273,7 +273,9 @@ def test_text_that_must_come_counts_too_and_leaves_the_rest_for_the_values():
     assert "a" not in sg.generate(model, prompt, Person, phrases=values, beams=4).name
 
 
-@pytest.mark.parametrize(("schema", "phrases", "why"), cases("decoding/beams/phrases", "phrases_that_exclude_each", globals()))  # fmt: skip
+@pytest.mark.parametrize(
+    ("schema", "phrases", "why"), cases("decoding/beams/phrases", "phrases_that_exclude_each", globals())
+)
 def test_phrases_that_exclude_each_other_are_told_before_anything_runs(schema, phrases, why):
     (run,) = sg.generate(make(), ["x"], schema, phrases=phrases, beams=4, details=True)
     assert isinstance(run.error, sg.DeadEnd)
