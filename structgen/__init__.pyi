@@ -14,8 +14,10 @@ from structgen.api import agenerate as agenerate
 from structgen.api import generate as generate
 from structgen.batch_jobs.job import extract_many as extract_many
 from structgen.calling.asynchronous import acall as acall
-from structgen.calling.asynchronous import arun as arun
-from structgen.calling.conversation import run as run
+from structgen.calling.running import arun as arun
+from structgen.calling.running import astream_run as astream_run
+from structgen.calling.running import run as run
+from structgen.calling.running import stream_run as stream_run
 from structgen.calling.streaming import astream_call as astream_call
 from structgen.calling.streaming import stream_call as stream_call
 from structgen.calling.turns import call as call
@@ -59,6 +61,7 @@ from structgen.rendering import render as render
 from structgen.streams import astream as astream
 from structgen.streams import stream as stream
 from structgen.tools.mcp_tools import mcp_tools as mcp_tools
+from structgen.tools.tool import Ctx as Ctx
 from structgen.tools.tool import Tool as Tool
 from structgen.tools.tool import ToolCall as ToolCall
 from structgen.tools.tool import tool as tool

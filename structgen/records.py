@@ -2,8 +2,9 @@
 
 from structgen.batch_jobs.job import Extraction
 from structgen.calling.conversation import Conversation
+from structgen.calling.events import RunAnswer, RunCall, RunEvent, RunRestart, RunResult, RunText, RunThought
+from structgen.calling.reply import Reply
 from structgen.calling.streaming import CallEvent
-from structgen.calling.turns import Reply
 from structgen.classifying import Calibration, Classification
 from structgen.decoding.confidence import Field
 from structgen.decoding.stream import Event
@@ -31,4 +32,11 @@ __all__ = [
     "PlainText",
     "Portable",
     "Reply",
+    "RunAnswer",
+    "RunCall",
+    "RunEvent",
+    "RunRestart",
+    "RunResult",
+    "RunText",
+    "RunThought",
 ]

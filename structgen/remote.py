@@ -7,13 +7,14 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 from pydantic import ValidationError
 
 from structgen.arguments import is_number, options_with, require, require_flag, require_one_of
 from structgen.automaton.expected import refused_token
-from structgen.chat.history import as_messages, require_role
+from structgen.chat.history import as_json_message, as_messages, require_role
 from structgen.constraints.basic import Choice, JsonSchema, Regex
 from structgen.constraints.languages import EBNF, GBNF, Lark
 from structgen.decoding.call_options import DEFAULTS, CallOptions
@@ -106,11 +107,11 @@ class RemoteRequest:
     """A checked call, ready to be sent.
 
     Attributes:
-        rows: for each prompt a body, what reads the answer, and its schema for a provider.
+        rows: for each prompt a body, and what makes a value of the endpoint's choice, or raises an error.
     """
 
     remote: Remote
-    rows: list[tuple[dict[str, Any], Callable[[str], Any], Portable | None]]
+    rows: list[tuple[dict[str, Any], Callable[[ReplyChoice], Any]]]
     limits: Sequence[Limits]
     at_once: int
 
@@ -138,12 +139,10 @@ class RemoteRequest:
 
     def _read(self, row: int, reply: Reply, began: float) -> Generation[Any]:
         """Reads and validates the reply of a row."""
-        _, read, portable_ = self.rows[row]
         seconds, (choice, usage) = time.perf_counter() - began, completion(reply)
         text, value, failure = choice.text, None, None
         try:
-            whole = text if portable_ is None else json.dumps(portable_.restore(json.loads(text)))
-            value = read(whole)
+            value = self.rows[row][1](choice)
             if self.limits[row].strict and choice.finish_reason == "length":
                 raise BudgetExhausted(f"the endpoint cut the value short; text: {quoted(text)}", text)
         except (StructgenError, ValidationError, ValueError, RecursionError) as refusal:
@@ -151,8 +150,14 @@ class RemoteRequest:
         return _generation(choice, usage, value, failure, seconds)
 
 
+def _answer(read: Callable[[str], Any], portable_: Portable | None, choice: ReplyChoice) -> Any:
+    """The value of an answer. `portable_`: the schema that a provider was sent instead."""
+    text = choice.text
+    return read(text if portable_ is None else json.dumps(portable_.restore(json.loads(text))))
+
+
 def _reader(target: Target) -> Callable[[str], Any]:
-    """What makes a value of an answer, or raises a ValueError that says why it is refused."""
+    """What makes a value of an answer's text, or raises a ValueError that says why it is refused."""
     constraint = target.constraint
     if isinstance(constraint, JsonSchema):
         return constraint.judge().value if isinstance(constraint.schema, (dict, bool)) else target.parse
@@ -213,8 +218,24 @@ def _generation(
     )
 
 
-def prepare_remote(remote: Remote, prompts: GivenPrompts, schema: Any, options: CallOptions) -> RemoteRequest:
-    """The requests that a call of `generate` sends.
+class Offer(NamedTuple):
+    """What a call of tools adds to a prompt: fields of the request, and what reads the choice with its calls.
+
+    Attributes:
+        read: of what reads an answer, and of a choice, makes the value.
+    """
+
+    fields: dict[str, Any]
+    read: Callable[[Callable[[ReplyChoice], Any], ReplyChoice], Any]
+
+
+def prepare_remote(
+    remote: Remote, prompts: GivenPrompts, schema: Any, options: CallOptions, offers: Sequence[Offer] = ()
+) -> RemoteRequest:
+    """The requests that a call sends.
+
+    Args:
+        offers: for each prompt the tools that the model may call; none for a call of `generate`.
 
     Raises:
         RequestError: the schema, an option or a prompt cannot work with an endpoint.
@@ -228,7 +249,7 @@ def prepare_remote(remote: Remote, prompts: GivenPrompts, schema: Any, options: 
     limits = each_of("limits", options.limits, Limits, count)
     banned = lists("banned", options.banned, count)
     readers = {id(target): _reader(target) for target in {id(each): each for each in targets}.values()}
-    rows = []
+    rows = list[tuple[dict[str, Any], Callable[[ReplyChoice], Any]]]()
     for prompt, target, drawn, bounds, words in zip(prompts.each, targets, sampling, limits, banned, strict=True):
         extras = _extras(target, drawn, bounds, words, options, own=remote.structgen)
         if extras and not remote.structgen:
@@ -238,9 +259,13 @@ def prepare_remote(remote: Remote, prompts: GivenPrompts, schema: Any, options: 
         messages = as_messages(prompt.messages(), prompt.name)
         for number, message in enumerate(messages):
             require_role(message["role"], f"{prompt.name}: message {number}")
-        body = {"model": remote.model, "messages": messages}
+        body = {"model": remote.model, "messages": [*map(as_json_message, messages)]}
         body |= _fields(remote, target, portable_, drawn, bounds)
-        rows.append(({**body, "structgen": extras} if extras else body, readers[id(target)], portable_))
+        read: Callable[[ReplyChoice], Any] = partial(_answer, readers[id(target)], portable_)
+        if offers:
+            offer = offers[len(rows)]
+            body, read = body | offer.fields, partial(offer.read, read)
+        rows.append(({**body, "structgen": extras} if extras else body, read))
     return RemoteRequest(remote, rows, limits, min(AT_ONCE, options.batch_size))
 
 

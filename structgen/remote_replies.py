@@ -52,10 +52,25 @@ class ToldOptions(BaseModel):
     caps: Loose[list[ToldCap]] = None
 
 
+class CalledFunction(BaseModel):
+    """The function of a call, with its arguments as JSON text."""
+
+    name: str
+    arguments: str = "{}"
+
+
+class CalledTool(BaseModel):
+    """A call of a tool."""
+
+    function: CalledFunction
+    id: Loose[str] = None
+
+
 class Message(BaseModel):
     """The message of a choice."""
 
     content: str | None = None
+    tool_calls: list[CalledTool] | None = None
     reasoning_content: Loose[str] = None
 
 

@@ -17,7 +17,7 @@ from transformers import GenerationConfig
 
 import structgen as sg
 from structgen.batch_jobs.job_options import ExtractOptions, JobOptions
-from structgen.calling.conversation import RunOptions
+from structgen.calling.loop import RunOptions
 from structgen.calling.request import TurnOptions
 from structgen.classifying import ClassifyOptions
 from structgen.decoding.call_options import CallOptions, Options, StreamOptions

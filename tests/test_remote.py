@@ -109,7 +109,7 @@ def test_what_no_endpoint_can_do_is_refused(remote, options):
 
 def test_what_takes_a_model_of_this_process_says_so(remote):
     for call in (sg.stream, sg.extract_many):
-        with pytest.raises(OptionError, match=r"a Remote is for generate and agenerate alone|no weights here"):
+        with pytest.raises(OptionError, match=r"a Remote is for generate, call and run|no weights here"):
             call(remote, ["x"], Person)
 
 

@@ -171,7 +171,7 @@ def prepared(
     options, many = without_nones(options), not is_conversation(messages)
     choice, parallel = "auto" if choice is None else choice, options.pop("parallel", False)
     owner = as_model(model, options.pop("tokenizer", None))
-    conversations = _conversations(messages, many=many)
+    conversations = named_conversations(messages, many=many)
     count = len(conversations)
     require(isinstance(tools, (list, tuple)), "tools", tools, "a list of tools")
     template_options = options.pop("template_options", {})
@@ -221,7 +221,7 @@ def prepared(
     return CallRequest(request, turns, many)
 
 
-def _conversations(given: Any, *, many: bool) -> dict[str, list[dict[str, Any]]]:
+def named_conversations(given: Any, *, many: bool) -> dict[str, list[dict[str, Any]]]:
     """Returns the messages of each conversation, by its name in error messages."""
     require(not many or isinstance(given, (list, tuple)), "messages", given, f"{EXPECTED}, or a list of those")
     named = {f"messages[{row}]": each for row, each in enumerate(given)} if many else {"messages": given}

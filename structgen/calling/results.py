@@ -1,65 +1,136 @@
-"""Makes the calls of a turn, side by side, and writes their results as the model reads them."""
+"""Makes the calls of a turn, side by side, and writes their results as the model reads them.
+
+Sync and async code have one text, which is async: a `Way` says how each of the two waits. In sync code nothing
+suspends, so that `driven` runs the text to its end.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import inspect
 import json
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
-from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from contextlib import aclosing, nullcontext
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Protocol, TypeVar
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
+from structgen.calling.events import RunResult
+from structgen.decoding import threads
 from structgen.errors import excerpt
 from structgen.patience import ENDLESS, LOOK_SECONDS, Deadline
-from structgen.tools import Tool, ToolCall
+from structgen.tools import Ctx, Tool, ToolCall
 from structgen.tools.invoking import MAX_RESULT, in_background, in_thread
 
 T = TypeVar("T")
-Consent = bool | str
+Consent = bool | str | Mapping[str, Any]
 Confirm = Callable[[ToolCall[Any]], Consent | Awaitable[Consent]]
-"""Decides whether a call is made: True; False; or a text that tells the model why it is not. It may be async."""
+"""Decides whether a call is made: True; False; a text that tells the model why it is not; or a dict of the arguments
+with which it is made instead. It may be async."""
+BeforeCall = Callable[[Ctx[Any]], Any]
+"""Runs before the function of a call. It may be async."""
+AfterCall = Callable[[Ctx[Any], Any], Any]
+"""Reads the result of a call, or the exception that its function raised. What it returns replaces that, unless it is
+None. It may be async."""
+Make = Callable[[Ctx[Any]], Coroutine[Any, Any, RunResult]]
 
 INTERRUPTED = "Error: interrupted before the result came; the call may have taken effect."
+_NOT_ALLOWED = "Error: the user does not allow this call."
 
 
-class Result(NamedTuple):
-    """What the model reads as the result of a call, and the exception if there is no result."""
+class Way(Protocol):
+    """How sync or async code waits."""
 
-    content: str | list[dict[str, Any]]
-    error: Exception | None = None
+    async def settled(self, value: Any) -> Any:
+        """Returns what a function of the user has returned, awaited if it is to be."""
+
+    async def invoked(self, ctx: Ctx[Any]) -> Any:
+        """Returns the result of the call."""
+
+    def side_by_side(self, make: Make, calls: Sequence[Ctx[Any]], deadline: Deadline) -> AsyncGenerator[RunResult]:
+        """Makes calls, and yields their results in order. At the deadline nobody waits for a call that has begun."""
+
+    def told(self, events: Iterator[T]) -> AsyncGenerator[T]:
+        """Yields what takes the model's time."""
 
 
-def results(
-    calls: Sequence[ToolCall[Any]], confirm: Confirm | None, *, images: bool = False, deadline: Deadline = ENDLESS
-) -> Iterator[Result]:
-    """Makes calls and yields their results in order.
-
-    Args:
-        images: can the model read images in the results of tools?
-        deadline: then nobody waits for a call that has begun, as it cannot be stopped, unless it runs in this thread.
-
-    A person is asked about all of them first, but for one that a limit has cut off, which is not made. Several run side
-    by side, each in a thread; a single one without a deadline, and calls of tools with `concurrent=False`, run in this
-    thread.
-
-    Raises:
-        Stopped: the deadline has come.
+class Sync:
+    """The way of sync code. Several calls run side by side, each in a thread; a single one without a deadline, and
+    those of tools with `concurrent=False`, run in this thread.
     """
-    deadline.check()
-    refusals = [unmade(each) or _refusal(_waited(confirm, each)) for each in calls]
-    allowed = [each for each, refusal in zip(calls, refusals, strict=True) if refusal is None]
-    in_threads = len(allowed) > 1 or deadline.is_bounded
-    side_by_side = [each for each in allowed if in_threads and _concurrent(each)]
-    futures = {id(each): in_thread(partial(_made, each, images)) for each in side_by_side}
-    for each, refusal in zip(calls, refusals, strict=True):
-        deadline.check()
-        future = futures.get(id(each))
-        yield refusal or (_made(each, images) if future is None else _in_time(future, deadline))
+
+    async def settled(self, value: Any) -> Any:
+        return in_background(_awaited(value)) if inspect.isawaitable(value) else value
+
+    async def invoked(self, ctx: Ctx[Any]) -> Any:
+        assert ctx.call is not None
+        return ctx.call.invoke(ctx)
+
+    async def side_by_side(
+        self, make: Make, calls: Sequence[Ctx[Any]], deadline: Deadline
+    ) -> AsyncGenerator[RunResult]:
+        in_threads = len(calls) > 1 or deadline.is_bounded
+        began = {n: in_thread(lambda ctx=ctx: driven(make(ctx)))  # type: ignore[misc]
+                 for n, ctx in enumerate(calls) if in_threads and _concurrent(ctx)}  # fmt: skip
+        for number, ctx in enumerate(calls):
+            deadline.check()
+            yield _in_time(began[number], deadline) if number in began else driven(make(ctx))
+
+    async def told(self, events: Iterator[T]) -> AsyncGenerator[T]:
+        for event in events:
+            yield event
+
+
+class Async:
+    """The way of async code: async tools run in the event loop, others in threads. Those of tools with
+    `concurrent=False` wait for each other. At the deadline async ones are cancelled.
+    """
+
+    async def settled(self, value: Any) -> Any:
+        return await value if inspect.isawaitable(value) else value
+
+    async def invoked(self, ctx: Ctx[Any]) -> Any:
+        assert ctx.call is not None
+        return await ctx.call.ainvoke(ctx)
+
+    async def side_by_side(
+        self, make: Make, calls: Sequence[Ctx[Any]], deadline: Deadline
+    ) -> AsyncGenerator[RunResult]:
+        one_by_one = asyncio.Lock()
+
+        async def made(ctx: Ctx[Any]) -> RunResult:
+            async with nullcontext() if _concurrent(ctx) else one_by_one:
+                return await make(ctx)
+
+        tasks = [asyncio.ensure_future(made(ctx)) for ctx in calls]
+        try:
+            for task in tasks:
+                while deadline.is_bounded and not task.done():
+                    await asyncio.wait([task], timeout=LOOK_SECONDS)
+                    if not task.done():
+                        deadline.check()
+                yield await task
+        finally:
+            for task in tasks:
+                task.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody else asks for it
+                task.cancel()
+
+    async def told(self, events: Iterator[T]) -> AsyncGenerator[T]:
+        while found := await threads.in_thread(lambda: [*islice(events, 1)]):
+            yield found[0]
+
+
+def driven(coroutine: Any) -> Any:
+    """Runs an awaitable of sync code to its end, and returns its result: nothing that it awaits suspends."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        return end.value
+    raise AssertionError("sync code does not suspend")
 
 
 def _in_time(future: Future[T], deadline: Deadline) -> T:
@@ -68,89 +139,99 @@ def _in_time(future: Future[T], deadline: Deadline) -> T:
     return future.result()
 
 
-async def aresults(
-    calls: Sequence[ToolCall[Any]], confirm: Confirm | None, *, images: bool = False, deadline: Deadline = ENDLESS
-) -> list[Result]:
-    """Makes calls without blocking the event loop, and returns their results in order.
+def _concurrent(ctx: Ctx[Any]) -> bool:
+    return ctx.call is None or ctx.call.tool is None or ctx.call.tool.concurrent
 
-    They run side by side: async ones in the loop, others in threads. Calls of tools with `concurrent=False` wait for
-    each other. At the deadline async ones are cancelled, and nobody waits for others.
 
-    Raises:
-        Stopped: the deadline has come.
+async def _awaited(value: Awaitable[T]) -> T:
+    return await value
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Makes the calls of a run.
+
+    Attributes:
+        confirm, before_call, after_call: functions of the user.
+        images: can the model read images in the results of tools?
+        deadline: then nobody waits for a call that has begun, as it cannot be stopped, unless it runs in this thread.
     """
-    deadline.check()
-    refusals = [unmade(each) or _refusal(await _consent(confirm, each)) for each in calls]
-    one_by_one = asyncio.Lock()
 
-    async def made(call: ToolCall[Any], refusal: Result | None) -> Result:
-        return refusal or await _amade(call, one_by_one, images)
+    way: Way
+    confirm: Confirm | None = None
+    before_call: BeforeCall | None = None
+    after_call: AfterCall | None = None
+    images: bool = False
+    deadline: Deadline = ENDLESS
 
-    every = asyncio.gather(*map(made, calls, refusals))
-    while deadline.is_bounded and not every.done():
-        await asyncio.wait([every], timeout=LOOK_SECONDS)
-        if deadline.is_over and not every.done():
-            every.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody else asks for it
-            every.cancel()
-            deadline.check()
-    return await every
+    async def allowed(self, calls: Sequence[ToolCall[Any]]) -> list[ToolCall[Any] | RunResult]:
+        """Returns each call as it is to be made, or the result of one that is not. A person is asked about all of them,
+        but for one that a limit has cut off.
+
+        Raises:
+            Stopped: the deadline has come. ValidationFailed: the arguments that `confirm` gives are none of the tool.
+        """
+        self.deadline.check()
+        return [unmade(each) or await self._asked(each) for each in calls]
+
+    async def _asked(self, call: ToolCall[Any]) -> ToolCall[Any] | RunResult:
+        consent = True if self.confirm is None else await self.way.settled(self.confirm(call))
+        if consent is True:
+            return call
+        if isinstance(consent, Mapping) and call.tool is not None:
+            return call.tool.called(json.dumps(to_jsonable_python(dict(consent))), call.id)
+        return RunResult(call, None, unicode(consent) if isinstance(consent, str) else _NOT_ALLOWED, made=False)
+
+    async def results(self, calls: Sequence[Ctx[Any] | RunResult]) -> AsyncGenerator[RunResult]:
+        """Makes calls, and yields their results in order.
+
+        Raises:
+            Stopped: the deadline has come.
+        """
+        contexts = [each for each in calls if isinstance(each, Ctx)]
+        async with aclosing(self.way.side_by_side(self._made, contexts, self.deadline)) as made:
+            for each in calls:
+                self.deadline.check()
+                yield each if isinstance(each, RunResult) else await anext(made)
+
+    async def _made(self, ctx: Ctx[Any]) -> RunResult:
+        call, error = ctx.call, None
+        assert call is not None
+        if self.before_call is not None:
+            await self.way.settled(self.before_call(ctx))
+        try:
+            value = await self.way.invoked(ctx)
+        except Exception as raised:  # noqa: BLE001 - whatever a tool raises is its answer
+            value = error = raised
+        changed = None if self.after_call is None else await self.way.settled(self.after_call(ctx, value))
+        value, error = (value, error) if changed is None else (changed, None)
+        try:
+            return failure(error, call) if error else RunResult(call, value, content(value, call.tool, self.images))
+        except Exception as opaque:  # noqa: BLE001 - no text can be made of the result, or its own code fails
+            return failure(opaque, call)
 
 
-def _concurrent(call: ToolCall[Any]) -> bool:
-    return call.tool is None or call.tool.concurrent
-
-
-async def _consent(confirm: Confirm | None, call: ToolCall[Any]) -> Consent:
-    allowed = True if confirm is None else confirm(call)
-    return await allowed if inspect.isawaitable(allowed) else allowed
-
-
-def _waited(confirm: Confirm | None, call: ToolCall[Any]) -> Consent:
-    allowed = True if confirm is None else confirm(call)
-    return in_background(_settled(allowed)) if inspect.isawaitable(allowed) else allowed
-
-
-async def _settled(allowed: Awaitable[Consent]) -> Consent:
-    return await allowed
-
-
-def _refusal(consent: Consent) -> Result | None:
-    """Returns what the model reads instead of a result; None if the call is made."""
-    if consent is True:
+def unmade(call: ToolCall[Any]) -> RunResult | None:
+    """Returns the result of a call that a limit has cut off, which is not made; None for a whole call."""
+    if not call.cut:
         return None
-    return Result(unicode(consent) if isinstance(consent, str) else "Error: the user does not allow this call.")
-
-
-def unmade(call: ToolCall[Any]) -> Result | None:
-    """Returns what the model reads of a call that a limit has cut off, which is not made; None for a whole call."""
-    return _made(call, images=False) if call.cut else None
-
-
-def _made(call: ToolCall[Any], images: bool) -> Result:
     try:
-        return Result(content(call.invoke(), call.tool, images=images))
-    except Exception as error:  # noqa: BLE001 - whatever a tool raises is its answer
-        return failure(error)
+        call.invoke()
+    except Exception as error:  # noqa: BLE001 - it says why
+        return failure(error, call)
+    raise AssertionError("a call that is cut is not made")
 
 
-async def _amade(call: ToolCall[Any], one_by_one: asyncio.Lock, images: bool) -> Result:
-    try:
-        async with contextlib.nullcontext() if _concurrent(call) else one_by_one:
-            return Result(content(await call.ainvoke(), call.tool, images=images))
-    except Exception as error:  # noqa: BLE001 - whatever a tool raises is its answer
-        return failure(error)
-
-
-def failure(error: Exception) -> Result:
-    """Returns an exception as the model reads it."""
+def failure(error: Exception, call: ToolCall[Any] | None = None) -> RunResult:
+    """Returns an exception as the result of a call, or of an answer."""
     try:
         why = excerpt(error)
     except Exception:  # noqa: BLE001 - its `__str__` is anybody's code
         why = "its message cannot be read"
-    return Result(unicode(f"Error: {type(error).__name__}: {why}"), error)
+    return RunResult(call, None, unicode(f"Error: {type(error).__name__}: {why}"), error)
 
 
-def content(result: Any, tool: Tool[..., Any] | None, *, images: bool = False) -> str | list[dict[str, Any]]:
+def content(result: Any, tool: Tool[..., Any] | None, images: bool = False) -> str | list[dict[str, Any]]:
     """Returns a result as the model reads it, with at most `tool.max_result` characters.
 
     A text stays as it is; other values become JSON, or else what their own `str` makes of them. An image of Pillow, or

@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequenc
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from structgen.calling.reply import Reply
 from structgen.calling.request import CallRequest, TurnRequest, prepared
-from structgen.calling.turns import Reply, reply
+from structgen.calling.turns import any_request, replies, reply, values
 from structgen.chat.history import Messages
 from structgen.chat.parser import ArgumentsPiece, CallBegun, CallCut, TextPiece, ThoughtPiece, TurnEvent
 from structgen.chat.templates import Message
@@ -17,6 +18,7 @@ from structgen.decoding.stream import RowEvents, in_one_run, warning, warning_in
 from structgen.errors import OptionError, StructgenError
 from structgen.guards.folding import begun_character
 from structgen.tools import ToolCall
+from structgen.waiting import waiting
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -131,7 +133,7 @@ def stream_call(
         RunError: by the iterator, for a single conversation. For a list, the `reply` of its last event has the error.
     """
     asked = _request(model, messages, tools, choice, schema, options)
-    return warning(_streamed(asked), asked.request, _generation)
+    return warning(streamed(asked), asked.request, _generation)
 
 
 def astream_call(
@@ -152,7 +154,7 @@ def astream_call(
     Arguments, events and errors are those of `stream_call`.
     """
     asked = _request(model, messages, tools, choice, schema, options)
-    return warning_in_thread(_streamed(asked), asked.request, _generation)
+    return warning_in_thread(streamed(asked), asked.request, _generation)
 
 
 def _request(
@@ -166,7 +168,7 @@ def _request(
     return asked
 
 
-def _streamed(asked: CallRequest) -> Generator[CallEvent]:
+def streamed(asked: CallRequest) -> Generator[CallEvent]:
     watches = [_Watch(turn) for turn in asked.turns]
     with asked.request.submit(record=True) as ticket:
         for row, over in ticket.progress():
@@ -176,6 +178,30 @@ def _streamed(asked: CallRequest) -> Generator[CallEvent]:
                 if last.error is not None and not asked.many:
                     raise last.error
                 yield CallEvent(reply=last, row=row)
+
+
+def turn_events(
+    model: Any, messages: Any, tools: Any, *, choice: Any, schema: Any, pieces: bool, **options: Any
+) -> Generator[CallEvent]:
+    """Runs one conversation's turn, and yields what the model writes and its reply; without `pieces` the reply alone.
+
+    What a search of beams or an endpoint writes comes whole.
+
+    Raises:
+        StructgenError: the turn failed.
+    """
+    asked = any_request(model, messages, tools, choice=choice, schema=schema, options=options)
+    if pieces and isinstance(asked, CallRequest) and asked.request.beams is None:
+        in_one_run(asked.request)
+        yield from streamed(asked)
+        return
+    with waiting("generating"):
+        last: Reply[Any] = values(asked, replies(asked, record=True), details=True)
+    if pieces and last.generation.thinking:
+        yield CallEvent(thinking=last.generation.thinking)
+    if pieces and last.text:
+        yield CallEvent(last.text)
+    yield CallEvent(reply=last)
 
 
 def _generation(event: CallEvent) -> Generation[Any] | None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Generic, Literal, overload
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from pydantic import ValidationError
 
 from structgen.arguments import flag_of
+from structgen.calling.remote_turns import RemoteTurns, prepared_remote
+from structgen.calling.reply import Reply
 from structgen.calling.request import CallRequest, TurnRequest, prepared
 from structgen.chat.history import Messages
 from structgen.chat.parser import CallCut, CallEnded, TextPiece, ThoughtPiece
@@ -20,6 +22,7 @@ from structgen.decoding.prompts.targets import Target
 from structgen.decoding.request import raise_first_error
 from structgen.errors import BudgetExhausted, Stopped, StructgenError, ValidationFailed, excerpt, quoted
 from structgen.regular.quotes import Place
+from structgen.remote import Remote
 from structgen.tools import ToolCall
 
 if TYPE_CHECKING:
@@ -35,39 +38,6 @@ if TYPE_CHECKING:
     YES = Literal[True]
     T = TypeVar("T", default=Any)
     R = TypeVar("R")
-else:
-    from typing import TypeVar
-
-    T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Reply(Generic[T]):
-    """The turn of a model, from `call(..., details=True)`.
-
-    Attributes:
-        calls: the calls that the model made; empty if it answered. If a limit has ended the turn within a call, it is
-            the last one, and its `cut` names the limit.
-        answer: a value of the type of `schema=`, or text; None if the model called.
-        text: the text before the calls, or the text of the answer.
-        prompt: the text that the model read, with its control tokens.
-        generation: the run's tokens, confidence, thinking and costs.
-        error: why this conversation of a list failed. A single conversation's failure is raised instead.
-        quotes: where each quote of the answer stands in its source, by JSON pointer; each call has its own `quotes`.
-    """
-
-    calls: list[ToolCall[Any]]
-    answer: T | None
-    text: str
-    prompt: str
-    generation: Generation[str]
-    error: StructgenError | None = None
-    quotes: Mapping[str, tuple[Place, ...]] = field(default_factory=dict)
-
-    @property
-    def value(self) -> list[ToolCall[Any]] | T | None:
-        """The result of `call` without details: the calls, or else the answer; None if it failed."""
-        return self.calls or self.answer
 
 
 @overload
@@ -176,7 +146,8 @@ def call(
             print(each.name, each.arguments, each.invoke())
 
     Args:
-        model: what `load` gave, or a transformers model with `tokenizer=`. Its chat template must render calls.
+        model: what `load` gave, or a transformers model with `tokenizer=`, whose chat template must render calls; or a
+            `Remote`, which is sent the tools in OpenAI's form, and whose calls are validated here.
         messages: a string, or chat messages; the assistant's `tool_calls` may be `ToolCall`s. A list of such
             conversations runs as one batch; an empty list gives an empty list.
         tools: functions, methods, classes, `Tool`s, or entries of OpenAI's, MCP's or Anthropic's lists. A list of lists
@@ -206,17 +177,25 @@ def call(
             failure is raised when all are done; with `details=True` each is its `Reply`'s `error` instead.
     """
     details = flag_of("details", details)
-    asked = prepared(model, messages, tools, choice=choice, schema=schema, options=options)
+    asked = any_request(model, messages, tools, choice=choice, schema=schema, options=options)
     return values(asked, replies(asked, record=details), details=details)
 
 
-def replies(asked: CallRequest, *, record: bool) -> list[Reply[Any]]:
+def any_request(model: Any, messages: Any, tools: Any, **given: Any) -> CallRequest | RemoteTurns:
+    """Returns the request of the turns of a model of this process, or of a remote one."""
+    kind = prepared_remote if isinstance(model, Remote) else prepared
+    return kind(model, messages, tools, **given)
+
+
+def replies(asked: CallRequest | RemoteTurns, *, record: bool) -> list[Reply[Any]]:
     """Runs the turns, and reads each one's text; a failure is in its reply."""
+    if isinstance(asked, RemoteTurns):
+        return asked.replies()
     results = asked.request.results(record=record)
     return [reply(turn, results[turn.row]) for turn in asked.turns]
 
 
-def values(asked: CallRequest, turns: list[Reply[Any]], *, details: bool) -> Any:
+def values(asked: CallRequest | RemoteTurns, turns: list[Reply[Any]], *, details: bool) -> Any:
     """Returns each turn's value or, with details, its whole reply; a list for a list of conversations.
 
     Raises:
@@ -227,8 +206,8 @@ def values(asked: CallRequest, turns: list[Reply[Any]], *, details: bool) -> Any
     if details:
         return turns if asked.many else turns[0]
     cuts = Cuts(len(turns), many=asked.many)
-    for turn, each in zip(asked.turns, turns, strict=True):
-        cuts.note(turn.row, each.generation, stacklevel=3)
+    for row, each in enumerate(turns):
+        cuts.note(row, each.generation, stacklevel=3)
     return [each.value for each in turns] if asked.many else turns[0].value
 
 

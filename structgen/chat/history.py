@@ -15,6 +15,7 @@ from structgen.chat.templates import Message
 from structgen.errors import MessageWarning, OptionError, excerpt, quoted, warn_caller
 from structgen.given_prompts import PlainText
 from structgen.tools import ToolCall
+from structgen.tools.images import data_url, of_data_url
 
 Messages = str | Sequence[Message]
 """A conversation: its messages, or the text of its only message, the user's."""
@@ -128,3 +129,41 @@ def is_conversation(given: Any) -> bool:
     return isinstance(given, str) or (
         isinstance(given, (list, tuple)) and bool(given) and all(isinstance(each, Mapping) for each in given)
     )
+
+
+def as_json_message(message: Message) -> dict[str, Any]:
+    """Returns a message as JSON has it, in OpenAI's form: calls with their arguments as text, images as data URLs."""
+    one = dict(message)
+    if one.get("tool_calls"):
+        one["tool_calls"] = [
+            {"id": each.id, "type": "function", "function": {"name": each.name, "arguments": each.json}}
+            if isinstance(each, ToolCall) else each for each in one["tool_calls"]
+        ]  # fmt: skip
+    if isinstance(one.get("content"), (list, tuple)):
+        one["content"] = [
+            {"type": "image_url", "image_url": {"url": data_url(part["image"])}}
+            if part.get("type") == "image" and "image" in part else part for part in one["content"]
+        ]  # fmt: skip
+    elif isinstance(one.get("content"), PlainText):
+        one["content"] = str(one["content"])
+    return one
+
+
+def of_json_message(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the message that `as_json_message` has written; arguments are parsed JSON.
+
+    Raises:
+        ValueError, LookupError, TypeError: it is none.
+    """
+    one = dict(given)
+    if one.get("tool_calls"):
+        one["tool_calls"] = [
+            ToolCall(each["function"]["name"], json.loads(each["function"]["arguments"]), each["id"])
+            for each in one["tool_calls"]
+        ]
+    if isinstance(one.get("content"), list):
+        one["content"] = [
+            {"type": "image", "image": of_data_url(part["image_url"]["url"])} if part["type"] == "image_url" else part
+            for part in one["content"]
+        ]
+    return one

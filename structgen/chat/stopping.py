@@ -64,6 +64,11 @@ class TurnReading:
         turn = self._read(tokens).turn
         return turn is not None and turn.is_calling
 
+    def has_called(self, tokens: Sequence[int]) -> bool:
+        """Has a text a call?"""
+        turn = self._read(tokens).turn
+        return turn is not None and turn.called > 0
+
     def _read(self, tokens: Sequence[int]) -> _Read:
         """Returns what is read of these tokens."""
         shared = len(self._tokens)

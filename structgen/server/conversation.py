@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from base64 import b64decode
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ from structgen.models.model import Model
 from structgen.server.problems import Problem, invalid
 from structgen.server.responses_wire import text_of
 from structgen.server.wire import Message
-from structgen.tools.images import EXPECTED, read_image
+from structgen.tools.images import EXPECTED, of_data_url
 
 
 def chat_messages(model: Model, given: Sequence[Message]) -> tuple[list[dict[str, Any]], list[str]]:
@@ -71,11 +70,8 @@ def _image(model: Model, part: dict[str, Any], place: str) -> Any:
         raise invalid(place, "this model reads no images")
     if not isinstance(url, str) or not url.startswith("data:"):
         raise invalid(place, "the server fetches nothing: send the image as a data URL")
-    head, _, data = url.partition(",")
     try:
-        if not head.endswith(";base64"):
-            raise ValueError
-        return read_image(b64decode(data, validate=True)).convert("RGB")
+        return of_data_url(url)
     except ImportError:  # transformers' processors of images need it, too
         raise invalid(place, "this server has no Pillow, which reads images") from None
     except ValueError:

@@ -5,6 +5,6 @@ Anthropic and Gemini, whose schemas `schema.written` reads. `mcp_tools` and `ope
 knows no models and no chats: `chat` knows how a model writes a call, and `calling` runs one.
 """
 
-from structgen.tools.tool import Tool, ToolCall, tool
+from structgen.tools.tool import Ctx, Tool, ToolCall, tool
 
-__all__ = ["Tool", "ToolCall", "tool"]
+__all__ = ["Ctx", "Tool", "ToolCall", "tool"]

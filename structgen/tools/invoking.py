@@ -34,6 +34,7 @@ class ToolOptions(TypedDict, total=False):
     retries: int
     max_result: int
     concurrent: bool
+    ends: bool
 
 
 def require_options(tool: Any) -> None:
@@ -43,6 +44,7 @@ def require_options(tool: Any) -> None:
     require_count("retries", tool.retries, 0)
     require_count("max_result", tool.max_result, 1)
     require_flag("concurrent", tool.concurrent)
+    require_flag("ends", tool.ends)
 
 
 def require_asyncio(name: str) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from functools import partial
 from inspect import Parameter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_origin
 
 from docstring_parser import ParseError, parse
 from pydantic_core import PydanticSerializationError, to_jsonable_python
@@ -265,3 +265,19 @@ def without_titles(schema: Any, *, named: bool = False) -> Any:
         for key, value in schema.items()
         if named or key != "title" or not isinstance(value, str)
     }  # fmt: skip
+
+
+def typed_parameter(function: Any, kind: type) -> str:
+    """Returns the name of a function's first parameter of a class, generic or not; empty if it has none."""
+    try:
+        parameters = inspect.signature(function, eval_str=True).parameters.values()
+    except (ValueError, TypeError, NameError, AttributeError, SyntaxError):  # who reads the arguments says why
+        return ""
+    return next((each.name for each in parameters if (get_origin(each.annotation) or each.annotation) is kind), "")
+
+
+def without_parameter(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """Returns the function without this parameter, for whoever reads what the model has to give."""
+    bound = partial(function, **{name: None})
+    bound.__name__, bound.__module__ = getattr(function, "__name__", "partial"), function.__module__  # type: ignore[attr-defined]
+    return bound

@@ -9,7 +9,7 @@ import json
 import secrets
 import string
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from types import MethodType
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
@@ -39,6 +39,8 @@ from structgen.tools.parameters import (
     require_name,
     require_parameters,
     strict,
+    typed_parameter,
+    without_parameter,
     without_titles,
 )
 from structgen.values.judge import Judge, Refused
@@ -47,6 +49,7 @@ P = ParamSpec("P")
 Q = ParamSpec("Q")
 R = TypeVar("R", covariant=True)
 S = TypeVar("S")
+D = TypeVar("D")
 
 _ID_CHARACTERS = string.ascii_letters + string.digits
 
@@ -54,6 +57,28 @@ _ID_CHARACTERS = string.ascii_letters + string.digits
 def new_id() -> str:
     """Returns a random id for a call: nine letters and digits. Mistral's templates demand this; others take any id."""
     return "".join(secrets.choice(_ID_CHARACTERS) for _ in range(9))
+
+
+@dataclass(frozen=True, slots=True)
+class Ctx(Generic[D]):
+    """The context of a call. A tool has it by a parameter of this type, which the model does not see.
+
+        @sg.tool
+        def balance(ctx: sg.Ctx[Bank], pending: bool) -> float:
+            '''The balance of the customer.'''
+            return ctx.deps.balance(pending)
+
+        sg.run(model, "What do I have?", [balance], deps=Bank("bank.db"))
+
+    Attributes:
+        deps: the `deps=` of the run: a connection, a user's id.
+        call: the call itself, with its `id`.
+        messages: the conversation up to the call.
+    """
+
+    deps: D
+    call: ToolCall[Any] | None = None
+    messages: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +111,21 @@ class ToolCall(Generic[R]):
         """The arguments as JSON, as `json.dumps(..., ensure_ascii=False)` writes it."""
         return json.dumps(to_jsonable_python(self.arguments), ensure_ascii=False)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A call is pickled without its tool, whose function need not be one that can be."""
+        return ToolCall, (self.name, self.arguments, self.id, None, dict(self.quotes), self.cut)
+
     @overload
-    def invoke(self: ToolCall[Awaitable[S]]) -> S: ...
+    def invoke(self: ToolCall[Awaitable[S]], ctx: Ctx[Any] | None = None) -> S: ...
     @overload
-    def invoke(self) -> R: ...
-    def invoke(self) -> Any:
+    def invoke(self, ctx: Ctx[Any] | None = None) -> R: ...
+    def invoke(self, ctx: Ctx[Any] | None = None) -> Any:
         """Calls the tool and returns its result, within the tool's `timeout` and `retries`.
 
         An async tool is run to its end in an event loop of structgen's own, in another thread.
+
+        Args:
+            ctx: the context for a tool that takes one, as `Ctx(deps)`; this call is added to it.
 
         Raises:
             BudgetExhausted: a limit has cut the call off.
@@ -102,13 +134,13 @@ class ToolCall(Generic[R]):
             TimeoutError: there was no result in time. Other exceptions are the tool's.
         """
         tool = self._with_function()
-        return tool.invoking.invoke(partial(tool.run, self.arguments))
+        return tool.invoking.invoke(partial(tool.run, self.arguments, replace(ctx or Ctx(None), call=self)))
 
     @overload
-    async def ainvoke(self: ToolCall[Awaitable[S]]) -> S: ...
+    async def ainvoke(self: ToolCall[Awaitable[S]], ctx: Ctx[Any] | None = None) -> S: ...
     @overload
-    async def ainvoke(self) -> R: ...
-    async def ainvoke(self) -> Any:
+    async def ainvoke(self, ctx: Ctx[Any] | None = None) -> R: ...
+    async def ainvoke(self, ctx: Ctx[Any] | None = None) -> Any:
         """Calls the tool and returns its result, like `invoke`, but does not block the event loop.
 
         An async tool is awaited; any other tool runs in a thread.
@@ -119,7 +151,7 @@ class ToolCall(Generic[R]):
             TimeoutError: as for `invoke`.
         """
         tool = self._with_function()
-        return await tool.invoking.ainvoke(partial(tool.run, self.arguments))
+        return await tool.invoking.ainvoke(partial(tool.run, self.arguments, replace(ctx or Ctx(None), call=self)))
 
     def _with_function(self) -> Tool[..., Any]:
         if self.cut:
@@ -154,6 +186,7 @@ class Tool(Generic[P, R]):
         retries: how often a call that raised is made again.
         max_result: the characters of a result that the model reads at most.
         concurrent: may a call run next to other calls of the same turn, in a thread?
+        ends: the result of a call is the answer of the run, without another turn of the model.
         grammar: what the text of the argument `input` follows, of a custom tool; None for any other tool.
     """
 
@@ -169,6 +202,7 @@ class Tool(Generic[P, R]):
         retries: int = 0,
         max_result: int = MAX_RESULT,
         concurrent: bool = True,
+        ends: bool = False,
     ) -> None:
         require(callable(function), "function", function, "a function, a method or a class")
         self._given, self._schema = (name, description), cast("dict[str, Any] | None", None)
@@ -176,6 +210,7 @@ class Tool(Generic[P, R]):
         self.name: str = own_name(function) if name is None else name
         require_name(self.name)
         self.timeout, self.retries, self.max_result, self.concurrent = timeout, retries, max_result, concurrent
+        self.ends = ends
         require_options(self)
         self._home: asyncio.AbstractEventLoop | None = None
         functools.update_wrapper(self, function, updated=())
@@ -197,7 +232,7 @@ class Tool(Generic[P, R]):
             given: a tool, a function or method, a Pydantic model or another class, or a declaration: an entry of a list
                 of tools in OpenAI's, MCP's or Anthropic's form.
             function: the function that runs when a declared tool is called. It takes keyword arguments.
-            options: `timeout`, `retries`, `max_result`, `concurrent` of the new tool.
+            options: `timeout`, `retries`, `max_result`, `concurrent`, `ends` of the new tool.
 
         Raises:
             OptionError: `function` is given although `given` is a function, a class or a tool itself; or options for a
@@ -242,7 +277,7 @@ class Tool(Generic[P, R]):
                 its path. One without a path takes a plain path from the document's server.
             headers: further headers of each request; the model does not see them, and no parameter replaces them.
             only: the names of the tools that are wanted; None for all.
-            options: `timeout`, `retries`, `max_result`, `concurrent` of each tool.
+            options: `timeout`, `retries`, `max_result`, `concurrent`, `ends` of each tool.
 
         Raises:
             OptionError: no such document, its server's URL is not known, or `only` has a name that it has not.
@@ -274,7 +309,7 @@ class Tool(Generic[P, R]):
         name, description = self._given
         return Tool(
             MethodType(self.function, instance), name=name, description=description, timeout=self.timeout,
-            retries=self.retries, max_result=self.max_result, concurrent=self.concurrent,
+            retries=self.retries, max_result=self.max_result, concurrent=self.concurrent, ends=self.ends,
         )  # fmt: skip
 
     def __repr__(self) -> str:
@@ -291,6 +326,10 @@ class Tool(Generic[P, R]):
         return described(self.function)
 
     @cached_property
+    def _context(self) -> str:
+        return "" if self.function is None or self._schema is not None else typed_parameter(self.function, Ctx)
+
+    @cached_property
     def type(self) -> Any:
         """The Python type of the arguments: a typed dict for a function, a Pydantic model itself, None for a schema."""
         if self._schema is not None:
@@ -298,7 +337,7 @@ class Tool(Generic[P, R]):
         function = self.function
         require_parameters(function, self.name)
         if not isinstance(function, type):
-            return value_type(function)
+            return value_type(without_parameter(cast(Any, function), self._context) if self._context else function)
         try:
             TypeAdapter(function)
         except PydanticUserError:  # a plain class: the arguments of its `__init__`
@@ -392,12 +431,12 @@ class Tool(Generic[P, R]):
         """How the function is run."""
         return Invoking(self.is_async, self.timeout, self.retries, self._home)
 
-    def run(self, arguments: Any) -> Any:
+    def run(self, arguments: Any, ctx: Ctx[Any]) -> Any:
         """Calls the function with arguments from `parse`, and returns its result: a coroutine if the tool is async."""
         function = cast("Callable[..., Any]", self.function)
         if isinstance(function, type) and isinstance(arguments, function):
             return arguments
-        return function(**arguments)
+        return function(**arguments, **({self._context: ctx} if self._context else {}))
 
 
 def _nothing() -> None:
@@ -419,7 +458,7 @@ def tool(
         function: the function, method or class.
         name: the name by which the model calls it; by default its own name.
         description: the description that the model reads; by default that of its docstring.
-        options: `timeout`, `retries`, `max_result`, `concurrent`: see `Tool`.
+        options: `timeout`, `retries`, `max_result`, `concurrent`, `ends`: see `Tool`.
     """
     if function is None:
         return lambda function: Tool(function, name=name, description=description, **options)

@@ -10,9 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 import structgen as sg
-from structgen.calling.results import aresults, results
 from structgen.errors import OptionError, RunError
-from structgen.patience import Deadline
 from structgen.testing import scripted_chat
 from tests.support.tables import cases
 
@@ -172,8 +170,6 @@ def test_a_run_ends_while_its_tools_run(tool):
             runs(model, "Go.", [tool], cancel=STOP, limits=sg.Limits(seconds=600))
         assert time.monotonic() - began < 20
         assert "interrupted" in caught.value.conversation.messages[-1]["content"]
-    (made,) = sg.call(model, "Go.", [tool], choice="required")
-    with pytest.raises(sg.Stopped, match=r"seconds=0\.2 are over"):
-        [*results([made], None, deadline=Deadline(0.2))]
-    with pytest.raises(sg.Stopped, match=r"seconds=0\.2 are over"):
-        asyncio.run(aresults([made], None, deadline=Deadline(0.2)))
+    for runs in (sg.run, lambda *given, **more: asyncio.run(sg.arun(*given, **more))):
+        with pytest.raises(sg.Stopped, match=r"seconds=2 are over"):
+            runs(model, "Go.", [tool], limits=sg.Limits(seconds=2))

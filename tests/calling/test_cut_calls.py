@@ -107,6 +107,15 @@ def test_a_call_that_the_clock_cuts_is_not_made(runs):
     assert all(each.startswith("Error: ") for each in told(outcome))
 
 
+@pytest.mark.parametrize("budget", range(60, 110, 7))
+def test_a_turn_without_room_for_another_call_ends_before_it(budget):
+    """It was padded with tabs to the limit."""
+    says = call_text("wipe") + "\n" + call_text("write_file", path="b", content="x")
+    reply = sg.call(scripted_chat(says), "Do it.", TOOLS, parallel=True, limits=sg.Limits(budget), details=True)
+    assert [(call.name, call.cut) for call in reply.calls] == [("wipe", "")]
+    assert (reply.generation.finish, reply.generation.text.rstrip()) == ("cut", call_text("wipe"))
+
+
 def test_a_model_that_is_cut_off_again_and_again_ends_the_run():
     says = call_text("write_file", path="a.txt", content=FILE)
     outcome = ran(*[says] * 9, max_errors=2)

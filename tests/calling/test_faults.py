@@ -113,7 +113,8 @@ def ends(mode: str, wrong: Any = fine, **options: Any) -> Any:
     except BaseException as error:  # noqa: BLE001 - that is what is tested
         stopped = error.conversation
         calls = [call.id for each in stopped.messages for call in each.get("tool_calls", ())]
-        assert calls == [each["tool_call_id"] for each in stopped.messages if each["role"] == "tool"]
+        made = [each["tool_call_id"] for each in stopped.messages if each["role"] == "tool"]
+        assert made == ([] if "confirm" in options else calls)  # what nobody has decided about is open
         fault[0] = fine
         if isinstance(MODEL.module.forward, Breaks):
             MODEL.module.forward = MODEL.module.forward.whole

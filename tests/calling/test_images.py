@@ -19,8 +19,8 @@ from transformers import (
 )
 
 import structgen as sg
-from structgen.calling.conversation import ToolLoop, reads_images
-from structgen.calling.results import Result, content
+from structgen.calling.loop import reads_images
+from structgen.calling.results import content
 from structgen.models.model import Model
 from structgen.testing import HERMES, scripted_chat
 from tests.support.releases import require_release
@@ -69,11 +69,12 @@ def seeing(template: str) -> Model:
 
 
 def after_a_call(result: Any, *, images: bool) -> list[dict[str, Any]]:
-    loop = ToolLoop("What is there?", [look], None, 2, 0, None, False, "auto")
-    loop.open = [look.called('{"at": "x"}')]
-    loop.messages.append({"role": "assistant", "content": "", "tool_calls": [*loop.open]})
-    loop.take_result(Result(content(result, look, images=images)))
-    return loop.messages
+    call = look.called('{"at": "x"}')
+    return [
+        {"role": "user", "content": "What is there?"},
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": call.id, "name": "look", "content": content(result, look, images=images)},
+    ]
 
 
 def test_an_image_is_read_by_a_model_that_sees():

@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 import structgen as sg
-from structgen.calling.results import aresults, content, failure, results
+from structgen.calling.results import Async, Caller, Sync, content, driven, failure
 
 
 class Stay(BaseModel):
@@ -25,10 +25,16 @@ def calls(*tools: sg.Tool) -> list[sg.ToolCall]:
     return [each.called("{}") for each in tools]
 
 
+async def results(way, made: list[sg.ToolCall], confirm=None) -> list[str]:
+    caller = Caller(way, confirm)
+    asked = [sg.Ctx(None, each) if isinstance(each, sg.ToolCall) else each for each in await caller.allowed(made)]
+    return [each.content async for each in caller.results(asked)]
+
+
 def both(made: list[sg.ToolCall], confirm=None) -> list[str]:
     """The results, which are the same for sync and async code."""
-    one = [each.content for each in results(made, confirm)]
-    assert one == [each.content for each in asyncio.run(aresults(made, confirm))]
+    one = driven(results(Sync(), made, confirm))
+    assert one == asyncio.run(results(Async(), made, confirm))
     return one
 
 
@@ -66,7 +72,7 @@ def test_a_tool_that_is_not_concurrent_runs_alone():
         return 1
 
     made = calls(*[alone] * 4)
-    assert [each.content for each in results(made, None)] == ["1"] * 4
+    assert driven(results(Sync(), made)) == ["1"] * 4
     assert threads == {threading.get_ident()}
     assert both(made) == ["1"] * 4
 
@@ -89,9 +95,7 @@ def test_a_person_is_asked_first_and_may_be_asked_async():
     assert both(calls(book, book), confirm) == ["booked", "no \ufffd"]
     assert order == [0, 0, 1, 1]
     assert both(calls(book, book), aconfirm) == ["booked", "no \ufffd"]
-    assert [each.content for each in results(calls(book), lambda call: None)] == [
-        "Error: the user does not allow this call."
-    ]
+    assert both(calls(book), lambda call: None) == ["Error: the user does not allow this call."]
 
 
 @pytest.mark.parametrize(

@@ -180,7 +180,8 @@ class Steering(RowRule):
             raise BudgetExhausted(
                 f"{name}={self._limit(name)} cuts the value short; text so far: {quoted(text.text())}", text.text()
             )
-        if self.is_calling(text):
+        no_room = name == self._name and self._turn is not None and self._turn.has_called(text.tokens)
+        if no_room or self.is_calling(text):  # of a further call, or of the rest of this one
             text.cut_off = CutOff(count, name, self._limit(name), token)
             return False
         place, own = self._place(text, count), name == self._name
