@@ -37,7 +37,7 @@ def run(
     **options: Unpack[RunOptions],
 ) -> Conversation[str]: ...  # fmt: skip
 @overload
-def run(
+def run(  # type: ignore[overload-overlap]
     model: AnyModel, messages: Given, tools: Sequence[Any], *, schema: TypeForm[T], details: NO = False,
     **options: Unpack[RunOptions],
 ) -> T: ...  # fmt: skip

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from structgen.constraints.basic import JsonSchema
 from structgen.options import Whitespace
@@ -13,6 +16,7 @@ from structgen.regular.quotes import Source
 from structgen.schema.keywords.table import CHECKED, KEYWORDS, MASKED, SPEAKS_OF
 from structgen.schema.normal import Shape
 from structgen.schema.places import quotes
+from structgen.schema.written import Schema, mapped
 
 _FIELDS = {
     "string": ("strings",), "number": ("numbers",), "boolean": ("true", "false"), "null": ("null",),
@@ -78,6 +82,8 @@ class ArgumentSchemas(NamedTuple):
 
 def members_of(schema: Mapping[str, Any]) -> ArgumentSchemas:
     """Returns the arguments that a schema of an object describes; those of alternatives, too."""
+    if re.search(r'"\$ref": "#(?!/\$defs/|/definitions/)', json.dumps(schema)):
+        schema = _with_root(schema)
     definitions: dict[str, Any] = {key: schema[key] for key in ("$schema", "$defs", "definitions") if key in schema}
 
     def resolved(branch: Any) -> dict[str, Any]:
@@ -111,6 +117,19 @@ def members_of(schema: Mapping[str, Any]) -> ArgumentSchemas:
     found |= {name: {} if rest is False else rest for name in sorted(required) if name not in found}
     declared = {name: whole(member) for name, member in found.items()}
     return ArgumentSchemas(declared, required, others, sorted(root.keys() & _BINDING))
+
+
+def _with_root(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a schema that has itself as a definition, to which its references lead: its members are moved."""
+    root = "the arguments"
+
+    def led(part: Schema, _: str) -> Schema:
+        target: Any = part.get("$ref")
+        inside = isinstance(target, str) and re.match(r"#(?!/\$defs/|/definitions/)", target)
+        return {**part, "$ref": f"#/$defs/{quote(root)}{target[1:]}"} if inside else part
+
+    moved: dict[str, Any] = mapped(schema, led)
+    return {**moved, "$defs": {**moved.get("$defs", {}), root: moved}}
 
 
 def _without_notes(schema: Any) -> Any:

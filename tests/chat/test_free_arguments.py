@@ -49,6 +49,23 @@ def test_rules_over_several_arguments_are_judged_when_the_call_is_complete(name,
         tool.parse(json.dumps(wrong))
 
 
+@pytest.mark.parametrize("name", ["qwen3-coder", "glm-4.5", "seed-oss", "step-3"])
+def test_references_into_the_arguments_lead_where_they_led(name):
+    """As in the list of a real MCP server: a message that refers to its own parts."""
+    parts = {"kind": {"enum": ["box", "text"]}, "size": {"$ref": "#/definitions/size"}}
+    schema = {
+        "properties": {"part": {"type": "object", "properties": parts, "required": ["kind"]},
+                       "kinds": {"type": "array", "items": {"$ref": "#/properties/part/properties/kind"}},
+                       "again": {"$ref": "#"}},
+        "definitions": {"size": {"type": "integer"}},
+    }  # fmt: skip
+    format_, tools = call_format(name), [declared(schema)]
+    right = {"part": {"kind": "box", "size": 1}, "kinds": ["text"], "again": {"kinds": ["box"]}}
+    for wrong in ({}, {"kinds": ["line"]}, {"again": {"kinds": ["line"]}}, {"part": {"kind": "box", "size": "x"}}):
+        text = format_.render([WrittenCall("look", {**right, **wrong})])
+        assert (mask_refuses_at(format_, tools, text, thought=False) is None) == (wrong == {})
+
+
 def test_an_argument_that_comes_twice_is_no_call():
     one = "<parameter=a>\nx\n</parameter>\n"
     text = f"<tool_call>\n<function=look>\n{one}{one}</function>\n</tool_call>"
