@@ -44,6 +44,26 @@ SCHEMAS: dict[str, Callable[[int], Any]] = {
     "pattern": lambda n: {"type": "string", "pattern": f"^(a|b)*a(a|b){{11}}{n}$"},
     "nested quantifiers": lambda n: {"type": "string", "pattern": f"^((([ab{n}]{{1000}}){{1000}}){{1000}})$"},
     "const": lambda n: {"const": str(n) + "x" * 300_000},
+    "contains": lambda n: _nested(30, n, lambda each: {"type": "array", "contains": each, "minContains": 2}),
+    "unique": lambda n: _nested(
+        20, n, lambda each: {"type": "array", "items": each, "uniqueItems": True, "minItems": 5}
+    ),
+    "patterns of names": lambda n: {
+        "patternProperties": {
+            f"^({'|'.join('abcdef'[: k + 2])}){{{k + 1},{k + 9}}}{n}$": {"minimum": k} for k in range(40)
+        }
+    },
+    "products": lambda n: {
+        "allOf": [{"anyOf": [{"required": [f"a{i}"]}, {"required": [f"b{i}{n}"]}]} for i in range(40)],
+    },
+    "unevaluated": lambda n: {
+        "allOf": [{"anyOf": [{"properties": {f"k{i}{j}{n}": {}}} for j in range(3)]} for i in range(8)],
+        "unevaluatedProperties": False,
+    },
+    "intersections": lambda n: {
+        "allOf": [{"pattern": f"^.*[a-{c}]{{{5 + i}}}.*{n}$"} for i, c in enumerate("bcdefghij")],
+        "type": "string",
+    },
 }
 GRAMMARS: dict[str, Callable[[int], Any]] = {
     "repeats": lambda n: sg.Lark(f'start: ((("a{n}"~1000)~1000)~1000)'),
