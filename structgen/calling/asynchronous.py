@@ -1,4 +1,4 @@
-"""`call` for async code: the event loop goes on while the model runs."""
+"""`call` for async code: the event loop continues while the model runs."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ async def acall(
     details: bool | None = False,
     **options: Any,
 ) -> Any:
-    """`call` for async code: it runs in a thread, and the event loop goes on meanwhile.
+    """`call` for async code: it runs in a thread, and the event loop continues meanwhile.
 
         for each in await acall(model, "The weather in Paris?", [get_weather], choice="required"):
             print(await each.ainvoke())

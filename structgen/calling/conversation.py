@@ -1,4 +1,4 @@
-"""A conversation with tools, which can be written, and go on in another process."""
+"""A conversation with tools, which can be written, and continue in another process."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Conversation(Generic[T]):
         try:
             answer = run(model, "A weekend in Rome?", tools)
         except RunError as error:
-            answer = run(model, error.conversation, tools)  # goes on where it stopped
+            answer = run(model, error.conversation, tools)  # continues where it stopped
 
-    It can be pickled, or written as JSON, and go on in another process.
+    It can be pickled, or written as JSON, and continue in another process.
 
     Attributes:
         answer: a value of the type of `schema=`, or text, or the result of the tool that ended the run; None if an

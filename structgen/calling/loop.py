@@ -32,7 +32,7 @@ SHORTEST_CUT = 100
 
 
 Compact = Callable[[list[dict[str, Any]]], Any]
-"""Returns the messages with which a conversation goes on, such as the last ten, or a summary. It may be async."""
+"""Returns the messages with which a conversation continues, such as the last ten, or a summary. It may be async."""
 
 
 class RunOptions(TurnOptions, total=False):
@@ -170,7 +170,7 @@ class ToolLoop:
 
     @contextmanager
     def _resumable(self) -> Iterator[None]:
-        """What is raised within has the conversation up to there. In it, calls that were begun have a result."""
+        """What is raised within has the conversation up to there. In it, calls that were started have a result."""
         try:
             yield
         except BaseException as error:
@@ -207,7 +207,7 @@ class ToolLoop:
             self._turns += 1
 
     def _take(self, reply: Reply[Any]) -> None:
-        """The model has made calls, or has answered: in text, if that may stand before calls of tools.
+        """The model has made calls, or has answered: in text, if that may appear before calls of tools.
 
         Raises:
             RunError: it calls in the last turn.

@@ -33,7 +33,7 @@ class Reply(Generic[T]):
         prompt: the text that the model read, with its control tokens.
         generation: the run's tokens, confidence, thinking and costs.
         error: why this conversation of a list failed. A single conversation's failure is raised instead.
-        quotes: where each quote of the answer stands in its source, by JSON pointer; each call has its own `quotes`.
+        quotes: where each quote of the answer is in its source, by JSON pointer; each call has its own `quotes`.
     """
 
     calls: list[ToolCall[Any]]

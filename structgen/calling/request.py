@@ -105,7 +105,7 @@ class TurnRequest:
         return replace(self.tools[event.name].called(event.arguments, event.id), quotes=self.quotes(event))
 
     def quotes(self, said: CallEnded | str) -> dict[str, tuple[Place, ...]]:
-        """Returns where the quotes of a call's arguments, or of the text of an answer, stand, by JSON pointer."""
+        """Returns where the quotes of a call's arguments, or of the text of an answer, are, by JSON pointer."""
         constraint: Constraint | None = None
         matcher, is_json = self.session.matcher, True
         if isinstance(said, CallEnded):
@@ -165,7 +165,7 @@ def prepared(
     begun: str = "",
 ) -> CallRequest:
     """Returns the request of the turns. `call` documents the arguments; `begun` is a text with which the model's turn
-    begins, and behind which it goes on.
+    begins, and after which it continues.
     """
     require_known(options, TurnOptions.__annotations__)
     options, many = without_nones(options), not is_conversation(messages)

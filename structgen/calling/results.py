@@ -52,7 +52,7 @@ class Way(Protocol):
         """Returns the result of the call."""
 
     def side_by_side(self, make: Make, calls: Sequence[Ctx[Any]], deadline: Deadline) -> AsyncGenerator[RunResult]:
-        """Makes calls, and yields their results in order. At the deadline nobody waits for a call that has begun."""
+        """Makes calls, and yields their results in order. At the deadline nobody waits for a call that has started."""
 
     def told(self, events: Iterator[T]) -> AsyncGenerator[T]:
         """Yields what takes the model's time."""
@@ -154,7 +154,7 @@ class Caller:
     Attributes:
         confirm, before_call, after_call: functions of the user.
         images: can the model read images in the results of tools?
-        deadline: then nobody waits for a call that has begun, as it cannot be stopped, unless it runs in this thread.
+        deadline: then nobody waits for a call that has started, as it cannot be stopped, unless it runs in this thread.
     """
 
     way: Way

@@ -70,15 +70,15 @@ def run(
         plan = run(model, "A weekend in Rome?", [get_weather, book], schema=Plan)
 
     What a tool raises, and arguments that its validators refuse, go back to the model as text. The calls of one turn
-    run side by side (see `Tool`); their results stand in the order of the calls.
+    run side by side (see `Tool`); their results are in the order of the calls.
 
     Args:
         model, tools, parallel, options: as for `call`, of one conversation. `Limits(seconds=...)` and `cancel` end the
-            whole run, tools included: it is `Stopped`, and a tool that has begun is not waited for.
+            whole run, tools included: it is `Stopped`, and a tool that has started is not waited for.
         messages: a string or chat messages, as for `call`; or a `Conversation`, which goes on. Its calls that were not
             made come first.
         schema: the type of the answer; None for text.
-        details: return a `Conversation`, with all messages and turns beside the answer.
+        details: return a `Conversation`, with all messages and turns next to the answer.
         max_turns: the number of turns of the model at most, 8 by default. In the last one no call is made: with
             `schema=` the model cannot call, and answers; without, a call there is a `RunError`. A tool that `ends` the
             run may be called there, too.
@@ -87,7 +87,7 @@ def run(
         confirm: a function, sync or async, that is asked about each call of a turn before any of them is made. If it
             returns False, or a text that says why not, the call is not made and the model reads this instead of a
             result. A dict has the arguments with which the call is made instead. If it raises, the run ends, and the
-            calls are open: the `conversation` of the error can go on once they are decided.
+            calls are open: the `conversation` of the error can continue once they are decided.
         text_before_calls: with `schema=` the model calls, or answers in the schema, and writes no other text. True lets
             it write text before its calls, and answer in text; then another turn asks for this answer in the schema.
         choice: as for `call`, of the first turn: "required" or a tool makes the model call before it answers. The
@@ -96,7 +96,7 @@ def run(
         before_call: `before_call(ctx)` runs before each call, in its thread.
         after_call: `after_call(ctx, result)` runs after each call, with what the tool returned, or the exception that
             it raised. What it returns is the result instead, unless it is None.
-        compact: `compact(messages)` returns the messages with which the conversation goes on. It is asked before each
+        compact: `compact(messages)` returns the messages with which the conversation continues. It is asked before each
             turn of the model.
 
     Returns:
@@ -107,7 +107,7 @@ def run(
         RunError: tools failed more than `max_errors` times: what the last one raised is the `__cause__`; or the model
             called in its last turn; or the run itself failed. Functions of the user may raise anything.
 
-    Whatever ends a run that has begun, even `KeyboardInterrupt`, has the `Conversation` up to there as its
+    Whatever ends a run that has started, even `KeyboardInterrupt`, has the `Conversation` up to there as its
     `conversation`. A call that was interrupted has a result that says so.
     """
     details, loop = flag_of("details", details), ToolLoop(model, messages, tools, schema, options, Sync())

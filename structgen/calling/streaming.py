@@ -43,7 +43,7 @@ class TurnWatch:
         self._parser, self._read, self.read = self._asked.parser(), b"", 0
 
     def events(self, session: Session) -> tuple[list[TurnEvent], bool]:
-        """Returns the events since the last call, and whether text was taken back: then they begin the turn again.
+        """Returns the events since the last call, and whether text was rolled back: then they begin the turn again.
 
         Raises:
             CallSyntaxError: the text is over, a call is not complete, and no limit has cut it off.
@@ -59,7 +59,7 @@ class TurnWatch:
         return [*thoughts, *events], back
 
     def _written(self, session: Session, unsettled: int) -> tuple[list[TurnEvent], bool]:
-        """Returns the events of the text, as `events` does. `unsettled`: bytes that may be taken back."""
+        """Returns the events of the text, as `events` does. `unsettled`: bytes that may be rolled back."""
         text = session.said if self._parser is None else self._asked.written(session.tokens)
         held = 0 if session.done else max(begun_character(text), unsettled)
         text = text[: len(text) - held]
@@ -145,7 +145,7 @@ def astream_call(
     schema: Any = None,
     **options: Unpack[TurnOptions],
 ) -> AsyncIterator[CallEvent]:
-    """`stream_call` for `async for`: each step runs in a thread, the event loop goes on meanwhile.
+    """`stream_call` for `async for`: each step runs in a thread, the event loop continues meanwhile.
 
         async for event in astream_call(model, "The weather in Paris?", [get_weather]):
             if event.call:

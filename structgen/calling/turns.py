@@ -158,12 +158,12 @@ def call(
             own.
         schema: the type of an answer, as for `generate`: the model calls, or answers in it. None for text. A list gives
             each conversation its own.
-        details: return a `Reply`, with the text before calls, the prompt and the run beside the calls.
+        details: return a `Reply`, with the text before calls, the prompt and the run next to the calls.
         options: `template_options` for the chat template, as `{"enable_thinking": False}`; `call_format`, the name of a
             format such as "hermes", or a `CallFormat`, for models whose template tells none; and those of `generate`:
             `tokenizer`, `sampling`, `limits`, `whitespace`, `order`, `fast_forward`, `batch_size`, `guards`, `banned`,
             `thinking`, `beams`, `canonical`, `source`, `prompt_schema`. With `thinking=True` the marks are those of the
-            chat template. `prompt_schema` is True here: the answer's schema is written behind what the user said last.
+            chat template. `prompt_schema` is True here: the answer's schema is written after what the user said last.
             `examples` are pairs of a user's text and the `ToolCall`, the list of them, or the answer that it should
             give.
 
@@ -262,7 +262,7 @@ def _answer(target: Target, text: str) -> Any:
 def _read(
     asked: TurnRequest, generation: Generation[Any], known: Sequence[ToolCall[Any]]
 ) -> tuple[str, list[ToolCall[Any]], str]:
-    """Returns the text and the calls of a turn, and a thought that the model has begun by itself.
+    """Returns the text and the calls of a turn, and a thought that the model has started by itself.
 
     Raises:
         ValidationFailed: a tool's validators refuse a call.

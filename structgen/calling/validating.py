@@ -1,4 +1,4 @@
-"""Runs the validators of tools while calls are generated: refused values are taken back and generated differently."""
+"""Runs the validators of tools while calls are generated: refused values are rolled back and generated differently."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class JsonLayout:
 
     Attributes:
         ascii: are characters outside ASCII escaped?
-        compact: are there no blanks behind commas and colons?
+        compact: are there no blanks after commas and colons?
         indent: number of blanks per level; None writes one line.
         margin: number of blanks before every line but the first.
     """
@@ -72,7 +72,7 @@ class Raw:
 
 
 class Around(NamedTuple):
-    """What a model may write around a value, behind its key.
+    """What a model may write around a value, after its key.
 
     Attributes:
         head: the spellings between the key and the value.
@@ -85,7 +85,7 @@ class Around(NamedTuple):
     padded: bool
 
     def after_key(self, key: str) -> Spelling:
-        """Returns what stands behind the value of this key."""
+        """Returns what is after the value of this key."""
         return tidy([key if piece is Slot.KEY else piece for piece in self.after])
 
     def stop(self, key: str) -> str:
@@ -112,16 +112,16 @@ def around(before: Pieces, after: Pieces) -> tuple[Spelling, Around]:
 
 ValueWriter = JsonLayout | Raw | Nested | Elements
 Beside = tuple[Pieces, Pieces]
-"""The texts before and behind a value, with slots for the key."""
+"""The texts before and after a value, with slots for the key."""
 Groups = dict[Beside, dict[str, ValueWriter]]
-"""The text beside the value -> the writers of values by JSON type."""
+"""The text next to the value -> the writers of values by JSON type."""
 
 
 @dataclass(frozen=True)
 class ArgumentFormat:
     """How an argument of one JSON type is written: `<param name="`, the key, `">`, the value, `</param>`.
 
-    The texts before and behind the value have slots for the key.
+    The texts before and after the value have slots for the key.
     """
 
     before: Pieces
@@ -147,7 +147,7 @@ class KeyedArguments:
     sorted: bool = False
 
     def groups(self, types: Collection[str]) -> Groups:
-        """Groups JSON types that have the same text before and behind the value."""
+        """Groups JSON types that have the same text before and after the value."""
         groups: Groups = {}
         for type_, format_ in self.formats:
             if type_ in types:

@@ -73,9 +73,9 @@ class Spellings:
         body: one call, from its first slot to its last.
         between: from the last slot of a call to the first slot of the next one; None if a turn has at most one call.
         closing: what ends calls.
-        prefix: what stands before `begin` in a turn without text.
-        opening, answered: what stands before and behind the text of an answer.
-        apart: what stands between text and `begin`; None if a turn cannot have both.
+        prefix: what is before `begin` in a turn without text.
+        opening, answered: what is before and after the text of an answer.
+        apart: what is between text and `begin`; None if a turn cannot have both.
         id: the pattern of the ids of calls.
         named: is it only the name of a tool that tells a call from an answer?
     """
@@ -99,7 +99,7 @@ class Spellings:
         return Spellings(**parts)
 
     def triggers(self, names: Collection[str]) -> list[Spelling]:
-        """Returns what begins a call wherever it stands, so that an answer cannot contain it.
+        """Returns what begins a call wherever it is, so that an answer cannot contain it.
 
         It is a tag, or the whole of `begin` if it begins with no tag. If that says too little, the names of tools
         follow it.
@@ -121,12 +121,12 @@ class Spellings:
 
 
 def _known_at_once(triggers: list[Spelling]) -> list[Spelling]:
-    """Returns triggers without white space at their ends, so that it need not be read before a call has begun."""
+    """Returns triggers without white space at their ends, so that it need not be read before a call has started."""
     return [each[:-1] if isinstance(each[-1], Blank) else each for each in triggers]
 
 
 def _before_name(body: Spelling) -> Spelling:
-    """Returns what stands before the name of a call, or before its arguments if they come first."""
+    """Returns what is before the name of a call, or before its arguments if they come first."""
     slots = [body.index(slot) for slot in (Slot.NAME, Slot.ARGUMENTS) if slot in body]
     return tuple(piece for piece in body[: min(slots, default=0)] if not has_slot((piece,)))
 
@@ -169,8 +169,8 @@ class CallFormat:
         body: the pieces of one call, from its first slot to its last.
         between: the text from the last slot of a call to the first slot of the next one; None if a turn has at most one
             call.
-        closing: the text behind the last slot of the last call.
-        end: the text that the template writes behind the turn, mostly end tokens.
+        closing: the text after the last slot of the last call.
+        end: the text that the template writes after the turn, mostly end tokens.
         arguments: how arguments are written.
         content: the tags around the text of an answer.
         gap: the text between an answer's text and the first slot of the first call; None if a turn cannot have both.
@@ -185,7 +185,7 @@ class CallFormat:
         name: the name of the format, if it is a known one.
         known: the spellings of a known format; by default, they are those of the texts above.
         reads: how arguments may be written, if the model has more ways than the template.
-        thought_ends: what ends a thought beside its closing tag; it belongs to the text behind the thought.
+        thought_ends: what ends a thought next to its closing tag; it belongs to the text after the thought.
         bare: is a JSON object with the name of a tool a call, too, where the tags of calls are missing?
     """
 
@@ -226,7 +226,7 @@ class CallFormat:
         own = self.known or self._loosened()
         if own.between is None or not "".join(firsts(own.begin)):
             return own
-        block = tidy((*own.closing, Blank(), *own.begin))  # the calls end, and begin once more
+        block = tidy((*own.closing, Blank(), *own.begin))  # the calls end, and begin again
         covered = re.fullmatch(pattern(block), "".join(map(str, canonical(own.between))))
         return replace(own, between=block if covered else (OneOf((own.between, block)),))
 
@@ -259,7 +259,7 @@ class CallFormat:
 
     @cached_property
     def ending_thought(self) -> tuple[str, ...]:
-        """What ends a thought beside its closing tag: `thought_ends`, and a control token that begins calls."""
+        """What ends a thought next to its closing tag: `thought_ends`, and a control token that begins calls."""
         control = [match[0] for match in map(_CONTROL.match, firsts(self.spellings.begin)) if match]
         return tuple(dict.fromkeys((*self.thought_ends, *control)))
 

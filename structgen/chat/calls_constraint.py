@@ -135,7 +135,7 @@ class _MaskPlans(TurnPlans):
         return whole if not rules.thought or tags_ is None else Either((whole, self._thought(tags_, whole)))
 
     def _thought(self, tags: Tags, turn_: Plan) -> Plan:
-        """Returns a turn behind a thought. The prompt may have opened the thought."""
+        """Returns a turn after a thought. The prompt may have opened the thought."""
         literal = self._literal
         first, *rest = literal.split(tags.closing.strip())
         opening = literal.spelling(thought_opening(tags))

@@ -1,6 +1,6 @@
 """The control tokens of a tokenizer, which data never becomes: their names in it are encoded as text.
 
-In the data of a conversation each name is put between two marks before the chat template writes it. Behind the template
+In the data of a conversation each name is put between two marks before the chat template writes it. After the template
 the marks tell these names from those that the template itself has written. `sanitize_control_tokens` of transformers
 does the same with marks that Python's `repr` escapes, so a template with `{{ tool | string }}` loses them, and it
 leaves out the keys of mappings.
@@ -60,7 +60,7 @@ class Marking:
         return [self.marked(each) for each in data] if isinstance(data, (list, tuple)) else data
 
     def read(self, text: str) -> tuple[str, list[Span]]:
-        """Returns a text that a template has made of marked data, without marks, and where names of data stand."""
+        """Returns a text that a template has made of marked data, without marks, and where names of data are."""
         pieces = re.split(f"{self.mark}({self.names.pattern}){self.mark}|{self.mark}", text)
         spans, written = [], ""
         for place, piece in enumerate(pieces):
@@ -104,7 +104,7 @@ def plain_ids(tokenizer: Any, text: str, data: Sequence[Span], *, special: bool 
 
 
 def ids_behind(tokenizer: Any, text: str) -> list[int]:
-    """Returns the ids of data that goes on behind other text."""
+    """Returns the ids of data that continues after other text."""
     ids = plain_ids(tokenizer, text, [(0, len(text))], special=False)
     return _piece(tokenizer, text, first=False) if ids is None else ids
 
@@ -119,7 +119,7 @@ def _spelled(tokenizer: Any, names: re.Pattern[str], name: str, *, first: bool) 
 
 
 def _piece(tokenizer: Any, text: str, *, first: bool) -> list[int]:
-    """Returns the ids of a piece of text; behind others it has no prefix of its own, as SentencePiece would add."""
+    """Returns the ids of a piece of text; after others it has no prefix of its own, as SentencePiece would add."""
     if first or not text:
         return encoded_bare(tokenizer, text)
     line = encoded_bare(tokenizer, "\n")
@@ -134,7 +134,7 @@ def encoded_bare(tokenizer: Any, text: str) -> list[int]:
 
 
 def _around(tokenizer: Any) -> tuple[list[int], list[int]]:
-    """Returns the ids that the tokenizer puts before and behind every text."""
+    """Returns the ids that the tokenizer puts before and after every text."""
     encoded, bare = tokenizer.encode("a"), encoded_bare(tokenizer, "a")
     whole = list(getattr(encoded, "ids", encoded))
     start = next((i for i in range(len(whole)) if whole[i : i + len(bare)] == bare), 0)

@@ -50,7 +50,7 @@ def _listed(begin: Any, end: Any, body: Spelling = (), blank: str = "", **more: 
 
 
 def _tagged(opening: str, closing: str, body: Spelling = ()) -> Spellings:
-    """Calls that each stand between two tags."""
+    """Calls that each are between two tags."""
     return Spellings(
         begin=spelled(opening), body=body or _object(), between=spelled(closing + "\n" + opening),
         closing=spelled(closing), apart=(Blank("\n"),),

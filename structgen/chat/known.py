@@ -57,7 +57,7 @@ def call_format(source: Any, vocabulary: Vocabulary | None = None) -> CallFormat
 def _format_or_reason(tokenizer: Any, template: str, response: str, ends: tuple[str, ...]) -> CallFormat | str:
     """Returns the format of a tokenizer, or why there is none.
 
-    transformers removes a content of None from messages. Some templates render calls only beside such a content, so
+    transformers removes a content of None from messages. Some templates render calls only next to such a content, so
     through the tokenizer they render none. Their format is marked as `told` (see `CallFormat`).
 
     Args:

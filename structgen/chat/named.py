@@ -1,6 +1,6 @@
 """A call format that the caller names, for a tokenizer without a chat template, or with one that tells nothing of it.
 
-Then the tools stand in the message of the system, with the words that the format's models were trained on, and calls
+Then the tools are in the message of the system, with the words that the format's models were trained on, and calls
 and their results are the content of messages.
 """
 
@@ -163,7 +163,7 @@ def told(format_: CallFormat, tools: Sequence[Tool[..., Any]]) -> str:
 
 
 def _with_text(messages: Sequence[Mapping[str, Any]], text: str, *, system: bool) -> list[Mapping[str, Any]]:
-    """Returns the messages with a text behind what the system says, or before what the user says first."""
+    """Returns the messages with a text after what the system says, or before what the user says first."""
     roles = ("system", "developer") if system else ("user",)
     first, content = messages[0], messages[0].get("content")
     if first.get("role") not in roles or not isinstance(content, str):

@@ -29,7 +29,7 @@ class Native:
         without: texts of which none is there.
         arguments: how arguments are written; None: as the template writes them, or as JSON.
         thinking: the tags around a thought; None: as the template has them.
-        thought_ends: what ends a thought beside the closing tag.
+        thought_ends: what ends a thought next to the closing tag.
         first_index: the number of the first call, where calls are numbered.
         ids: the ids of calls, if they have the name in them, as in `CallFormat`.
     """

@@ -38,7 +38,7 @@ class ThoughtPiece:
 
 @dataclass(frozen=True, slots=True)
 class CallBegun:
-    """A call has begun; `index` is its number in the turn, from 0."""
+    """A call has started; `index` is its number in the turn, from 0."""
 
     index: int
     name: str
@@ -69,7 +69,7 @@ class CallEnded:
 
 @dataclass(frozen=True, slots=True)
 class CallCut:
-    """The text was cut off within a call, which has begun and will not end.
+    """The text was cut off within a call, which has started and will not end.
 
     Attributes:
         arguments: the JSON text of the arguments as far as it was read.
@@ -88,7 +88,7 @@ class ReadTurn(NamedTuple):
 
     Attributes:
         reading: where the text ends in the turn.
-        called: the number of calls that have begun.
+        called: the number of calls that have started.
         is_open: is the last one not complete?
         name, id, arguments: of the last call: the tool, the id, and the JSON text of the arguments so far.
         keys: the names of its arguments, where they are written key by key.
@@ -110,7 +110,7 @@ class ReadTurn(NamedTuple):
 
     @property
     def is_calling(self) -> bool:
-        """Have calls begun, and what closes them is not read?"""
+        """Have calls started, and what closes them is not read?"""
         return self.reading.position.is_calling
 
 
@@ -120,10 +120,10 @@ class TurnReader:
     Args:
         format_: how the model writes a turn.
         schemas: tool name -> JSON Schema of the tool's arguments. Other tools cannot be called.
-        thought: where the text begins: "open", within a thought that the prompt has begun; "closed", outside of one,
+        thought: where the text begins: "open", within a thought that the prompt has started; "closed", outside of one,
             though the model may begin one with its tag; None if this is not known. Then text is held back until a
             closing tag, or the first call, or the end of the text tells.
-        stop: texts at which the turn is over where they stand in its free text: neither they nor what follows is read.
+        stop: texts at which the turn is over where they are in its free text: neither they nor what follows is read.
         text: may the turn be free text? False where it must call.
         answers: may the turn be a value of a schema? Then what only begins as a call does is that value.
     """
@@ -196,7 +196,7 @@ class TurnReader:
         return events
 
     def _told(self, turn: ReadTurn, actions: Iterable[Action], events: list[TurnEvent]) -> ReadTurn:
-        """Adds the events of what is certain now, and returns the turn behind it."""
+        """Adds the events of what is certain now, and returns the turn after it."""
         for what, group in groupby(actions, itemgetter(0)):
             for data in ["".join(char for _, char in group)] if isinstance(what, Role) else [data for _, data in group]:
                 turn = self._after(turn, what, data, events)

@@ -73,10 +73,10 @@ class _ReadPlans(TurnPlans):
         return Either((*plans, whole))
 
     def _thought(self, tags: Tags, ends: list[str], patterns: list[str] = [], *, certain: bool) -> Plan:  # noqa: B006
-        """Returns a thought, and the turn behind it.
+        """Returns a thought, and the turn after it.
 
         Args:
-            ends: what ends it beside its closing tag, and begins calls.
+            ends: what ends it next to its closing tag, and begins calls.
             patterns: of what it does not contain either.
             certain: is it known that this is a thought? Else it has a closing tag.
         """
@@ -93,7 +93,7 @@ class _ReadPlans(TurnPlans):
 
     @cached_property
     def _turn(self) -> Plan:
-        """The turn behind a thought: calls, an answer, or text and calls."""
+        """The turn after a thought: calls, an answer, or text and calls."""
         spellings, literal, rest = self._format.spellings, self._literal, self._rest
         prefix, opening = map(literal.spelling, (spellings.prefix, spellings.opening))
         ways = self.ways[:1] if self._rules.answers else self.ways
@@ -115,7 +115,7 @@ class _ReadPlans(TurnPlans):
 
     @property
     def _befores(self) -> list[Spelling]:
-        """What may stand between text and calls."""
+        """What may appear between text and calls."""
         apart = self._format.spellings.apart or ()
         return [apart] if any(firsts(apart)) else [(Blank(),)]
 

@@ -30,7 +30,7 @@ class Role(Enum):
     ID = "id"
     JSON = "json"  # of arguments
     STRING = "string"  # the characters of a string in arguments
-    WORD = "word"  # text that an event behind it reads as a whole
+    WORD = "word"  # text that an event after it reads as a whole
 
 
 class Happens(Enum):
@@ -129,7 +129,7 @@ class _After:
     """What comes after a leaf: a plan, and what comes after it. Equal ones are one object.
 
     Attributes:
-        count: the number of items that were read of a loop; of a switch, 1 behind its text; 0 for another plan.
+        count: the number of items that were read of a loop; of a switch, 1 after its text; 0 for another plan.
         told: what the characters of the plan are; None if they mean nothing.
         calling: are calls open here?
     """
@@ -168,7 +168,7 @@ class Position:
 
     @property
     def is_calling(self) -> bool:
-        """Are calls begun and not ended, whatever follows?"""
+        """Are calls started and not ended, whatever follows?"""
         return bool(self.threads) and all(thread.after is not None and thread.after.calling for thread in self.threads)
 
 
@@ -176,10 +176,10 @@ class Move(NamedTuple):
     """What a character does at a position.
 
     Attributes:
-        position: the one behind it.
+        position: the one after it.
         sources: for each thread there, the index of the one before; `origins` has each index once.
         certain: what all threads are told.
-        rests: for each thread, what it is told beside that.
+        rests: for each thread, what it is told next to that.
     """
 
     position: Position
@@ -320,7 +320,7 @@ class _Walk:
         self._seen = set[Any]()
 
     def settle(self, thread: _Thread, actions: tuple[Action, ...]) -> bool:
-        """Adds a thread, and those that begin behind its leaf if the leaf may end."""
+        """Adds a thread, and those that begin after its leaf if the leaf may end."""
         outcome, lazy = self._machine.outcome(thread.leaf, thread.state), thread.told is not None and thread.told.lazy
         if not lazy:
             self._add(thread, actions)

@@ -31,7 +31,7 @@ def response_format(response: Any, told: str, prompt: str) -> CallFormat | None:
     Args:
         response: the `response_template` of a tokenizer, if it has one.
         told: the prompt of a conversation with tools.
-        prompt: the end of this prompt, behind the user's words.
+        prompt: the end of this prompt, after the user's words.
     """
     fields = response.get("fields") if isinstance(response, Mapping) else None
     field = fields.get("tool_calls") if isinstance(fields, Mapping) else None

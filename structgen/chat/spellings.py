@@ -17,7 +17,7 @@ from structgen.regular.texts import escaped
 WHITE = "[ \\t\\r\\n]"
 """The pattern of one blank."""
 ALLOWED_BLANKS = "[ \\t]?|\n{1,2}[ \\t]{0,16}"
-"""The pattern of the white space that a mask allows in one place: a blank, or a line break with the indentation behind
+"""The pattern of the white space that a mask allows in one place: a blank, or a line break with the indentation after
 it. More of it, in each place, leads a model that would rather not call on and on. The parser reads any."""
 _WORDS = re.compile(r"""\s+|\]<\][^<>\s]*\[>\[<[^<>\s]*>?|<[^<>\s]*>?|\[/?[A-Z_]+\]|[\[\]{}(),:>]|[^\s<>\[\]{}(),:]+""")
 _JSON = frozenset("{}[](),:=")
@@ -27,7 +27,7 @@ def loosened(text: str, *, before: bool = True, behind: bool = True) -> Spelling
     """Returns a text of a format with all the white space that a model may put: around tags and JSON's punctuation.
 
     Args:
-        before, behind: may there also be white space before the text, and behind it?
+        before, after: may there also be white space before the text, and after it?
     """
     words = _WORDS.findall(text)
     pieces: list[Any] = []
@@ -55,7 +55,7 @@ def _begins(word: str) -> bool:
 
 
 def _ends(word: str) -> bool:
-    """May a model put white space behind this word?"""
+    """May a model put white space after this word?"""
     return word.endswith(">") or word in _JSON or (word.endswith("]") and len(word) > 1)
 
 
@@ -180,7 +180,7 @@ LONGEST = 200
 
 
 def firsts(spelling: Spelling) -> list[str]:
-    """Returns the texts with which the texts of a spelling may begin, behind white space; empty texts for a slot."""
+    """Returns the texts with which the texts of a spelling may begin, after white space; empty texts for a slot."""
     found: list[str] = []
     for piece in spelling:
         if isinstance(piece, Blank):

@@ -40,7 +40,7 @@ class TurnReading:
         self._tokens, self._states = list[int](), [_Read(reader.start)]
 
     def stop(self, tokens: Sequence[int], said: bytes | bytearray) -> tuple[int, str] | None:
-        """Returns the byte offset at which the text ends, and the stop string that stands there; None without one.
+        """Returns the byte offset at which the text ends, and the stop string that is there; None without one.
 
         A stop string within a call does not count.
 
@@ -55,7 +55,7 @@ class TurnReading:
         return None if offset < 0 else (offset, turn.stopped)
 
     def is_calling(self, tokens: Sequence[int]) -> bool:
-        """Does a text end within calls: behind what begins them, and before what closes them is complete?
+        """Does a text end within calls: after what begins them, and before what closes them is complete?
 
         A turn that must call is nothing else.
         """

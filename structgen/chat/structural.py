@@ -38,7 +38,7 @@ class StructuralTag(Composition):
     `grammar`, `any_text`, `any_tokens`, `token`, `sequence`, `or`, `tag`, `triggered_tags`, `token_triggered_tags`,
     `tags_with_separator`, `dispatch`, `token_dispatch`, `optional`, `plus`, `star`, `repeat` and `qwen_xml_parameter`.
     Free text in a tag ends before the tag's end, and has no special tokens. Where the vocabulary has special tokens
-    whose names stand in a fixed text or in the tags of a style, the model writes these tokens. JSON may have white
+    whose names are in a fixed text or in the tags of a style, the model writes these tokens. JSON may have white
     space wherever JSON allows it.
 
     Attributes:
@@ -227,7 +227,7 @@ def _text(fields: _Fields, stops: tuple[str, ...], max_tokens: int | None = None
 
 
 def _any_tokens(fields: _Fields, stops: tuple[str, ...]) -> Plan:
-    """Free text, in which no special token stands. So excluded tokens only have to be special ones of the vocabulary:
+    """Free text, in which no special token is. So excluded tokens only have to be special ones of the vocabulary:
     each is a part that is read zero times."""
     excluded, most = fields.get("exclude_tokens") or [], fields.count("max_tokens")
     if not isinstance(excluded, list):
@@ -281,7 +281,7 @@ def _opened(fields: _Fields, stops: tuple[str, ...]) -> tuple[str | Plan, Plan]:
 
 
 def _begun(each: list[tuple[str | Plan, Plan]]) -> Plan:
-    """One of several plans, each behind what it begins with. One automaton reads the texts among these."""
+    """One of several plans, each after what it begins with. One automaton reads the texts among these."""
     texts = dict[bytes, list[Plan]]()
     others = list[Plan]()
     for begin, plan in each:
@@ -367,7 +367,7 @@ def _rules(fields: _Fields) -> list[Any]:
 
 
 def _by_rules(fields: _Fields, stops: tuple[str, ...], text: Plan, begins: Sequence[str | Plan]) -> Plan:
-    """Free text with formats in it, each behind what begins it."""
+    """Free text with formats in it, each after what begins it."""
     inner = [_plan(format_, stops, f"{fields.where}.rules[{i}]") for i, (_, format_) in enumerate(_rules(fields))]
     one = _begun(list(zip(begins, inner, strict=True)))
     if fields.get("loop", True):

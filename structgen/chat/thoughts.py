@@ -1,6 +1,6 @@
 """The life of a thought: does a prompt leave it open, what switches it, and where does a history show it?
 
-All of it is read off what the chat template renders. A prompt may end within a thought (`<think>`), behind one
+All of it is read off what the chat template renders. A prompt may end within a thought (`<think>`), after one
 (`</think>`), or neither: then the model opens a thought or leaves it out.
 """
 
@@ -35,11 +35,11 @@ PARTS = "content"
 
 
 def state_of(prompt: str, tags: Tags) -> Literal["open", "closed"] | None:
-    """Returns whether a prompt ends within a thought, behind one, or neither (None).
+    """Returns whether a prompt ends within a thought, after one, or neither (None).
 
     Args:
-        prompt: the text behind the user's words. A closing tag of several control tokens, as
-            `<|end|><|start|>assistant`, ends every turn: it closes a thought only behind an opening tag.
+        prompt: the text after the user's words. A closing tag of several control tokens, as
+            `<|end|><|start|>assistant`, ends every turn: it closes a thought only after an opening tag.
     """
     text, opening, closing = prompt.rstrip(), tags.opening.strip(), tags.closing.strip()
     if opening and text.endswith(opening):
@@ -52,7 +52,7 @@ def state_of(prompt: str, tags: Tags) -> Literal["open", "closed"] | None:
 
 
 State = Literal["open", "closed", "free"] | None
-"""How a prompt leaves a thought: it ends within one, behind one, or where the model may open one by itself; None if it
+"""How a prompt leaves a thought: it ends within one, after one, or where the model may open one by itself; None if it
 has no place for a thought."""
 
 
@@ -74,7 +74,7 @@ def prompt_state(tokenizer: Any, vocabulary: Vocabulary, end: str) -> State:
 
 
 _TAGGED = re.compile(r"<[^<>\s]+>|\[/?[A-Z_]+\]|(?i:think|thought|reason)")
-"""What stands at the end of prompts that chat templates write, or where a thought begins."""
+"""What is at the end of prompts that chat templates write, or where a thought begins."""
 
 
 def _ends_as_turns_do(end: str, header: str | None, tags: Tags) -> bool:

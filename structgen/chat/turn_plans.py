@@ -24,7 +24,7 @@ class TurnPlans(ABC):
         min_calls, max_calls: as of `TurnRules`.
 
     Attributes:
-        joins_names: is the name of a tool read together with the text behind it, by one automaton?
+        joins_names: is the name of a tool read together with the text after it, by one automaton?
     """
 
     joins_names: ClassVar[bool] = True
@@ -65,7 +65,7 @@ class TurnPlans(ABC):
         return self._literal.spelling(spellings.begin)
 
     def _between(self, spellings: Spellings) -> Plan:
-        """Returns what stands between two calls."""
+        """Returns what is between two calls."""
         return self._literal.spelling(spellings.between or ())
 
     def _call(self, body: Spelling, index: str | None) -> Plan:
@@ -109,7 +109,7 @@ class TurnPlans(ABC):
 
     @abstractmethod
     def _slot(self, slot: Slot, tool: str, index: str | None) -> Plan:
-        """Returns what stands in a slot: the arguments of a tool, the id or the number of a call."""
+        """Returns what is in a slot: the arguments of a tool, the id or the number of a call."""
 
 
 @lru_cache(256)

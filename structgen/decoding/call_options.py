@@ -128,10 +128,10 @@ class Options(StreamOptions, total=False):
     """The options of `generate`.
 
     Attributes:
-        prompt_schema: add the schema to the prompt, as `render` shows it; in chat messages behind the user's last one.
+        prompt_schema: add the schema to the prompt, as `render` shows it; in chat messages after the user's last one.
             The mask says only what is allowed; a model that was not told the names has to guess them.
         reask: how often a value that the type's own validators refused to the end (`Limits(validations=...)`) is
-            generated again, with the value and the validators' messages as new turns behind the prompt, which is a
+            generated again, with the value and the validators' messages as new turns after the prompt, which is a
             string or chat messages. Only refused rows are. `Generation.reasked` has these turns.
     """
 
@@ -163,8 +163,8 @@ class CallOptions:
     Attributes:
         whitespace: the white space in JSON; that of `json.dumps` by default.
         order: of an object's keys: "schema", "any", or a list of names.
-        beams: search for the likeliest text with so many beams, or with the options of `Beams(...)`;
-            `Generation.beams` has the best texts. 1 takes the likeliest token each time.
+        beams: search for the most likely text with this many beams, or with the options of `Beams(...)`;
+            `Generation.beams` has the best texts. 1 takes the most likely token each time.
         phrases: what the text must contain, found with `beams=` or `Sampling(exact=True)`: texts, `Phrase`, `AnyOf`,
             `Ordered`, `Template`, or your own `BytePhrase`. A list of lists gives each prompt its own.
         canonical: allow only the tokens that the tokenizer would make of the text, as the model has learned it.

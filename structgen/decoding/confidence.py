@@ -45,7 +45,7 @@ class Field:
     at most 32 forward passes over at most 512 spellings together.
 
     Attributes:
-        places: of a quote, each place of the source where it stands.
+        places: of a quote, each place of the source where it is.
     """
 
     __slots__ = ("_find", "_found", "places")
@@ -56,7 +56,7 @@ class Field:
 
     @property
     def source(self) -> Place | None:
-        """Where a quote stands in its source, the first of `places`; None for other values."""
+        """Where a quote is in its source, the first of `places`; None for other values."""
         return self.places[0] if self.places else None
 
     @property
@@ -247,7 +247,7 @@ class Confidence:
         return first or 0, made
 
     def _scores(self, span: Span, first: int, *, ask: bool) -> ValueScores | None:
-        """The distribution over the values that may stand at a place; None if they are too many."""
+        """The distribution over the values that may appear at a place; None if they are too many."""
         automaton = self._matcher.grammar.automaton
         if span.start >= len(self._positions) or self._chosen(span) is None:
             return None
@@ -286,7 +286,7 @@ def quotes_in(automaton: Automaton, text: bytes, *, is_json: bool) -> dict[str, 
         if quotation is not None:
             quote = text[span.start : span.end]
             quoted[span.pointer] = quotation.places(json.loads(quote) if is_json else quote.decode())
-    return {pointer: places for pointer, places in quoted.items() if places}  # a listed text beside quotes has none
+    return {pointer: places for pointer, places in quoted.items() if places}  # a listed text next to quotes has none
 
 
 def _positions(automaton: Automaton, text: bytes) -> list[int]:

@@ -1,8 +1,8 @@
 """Drafts: the tokens that a row will probably take next are read together with those that it has taken.
 
 This is speculative decoding without a second model. A draft is forced text whose end fast-forward leaves to the model,
-because something else may follow, and behind it a guess of `lookup`. The row then chooses token by token as ever, from
-the logits behind the token before. As long as it chooses drafted tokens, these logits are known without a forward pass.
+because something else may follow, and after it a guess of `lookup`. The row then chooses token by token as ever, from
+the logits after the token before. As long as it chooses drafted tokens, these logits are known without a forward pass.
 Tokens drafted in vain lie in cache slots that nobody sees. So drafts save forward passes and change no choice: each
 token is drawn from the same logits by the same random number.
 """
@@ -36,7 +36,7 @@ RIGHT = 0.86, 0.62, 0.51, 0.32, 0.19, 0.14, 0.10, 0.08
 
 
 class DraftReader:
-    """Keeps the logits behind drafted tokens, for the rows that then take these."""
+    """Keeps the logits after drafted tokens, for the rows that then take these."""
 
     def __init__(self) -> None:
         self._known: dict[Row, tuple[list[int], int, Tensor]] = {}  # ids with the draft; how many before it; logits
@@ -95,7 +95,7 @@ class Drafts(DraftReader):
         self._drafts: list[Draft] = []
 
     def of(self, sessions: Sequence[Session], columns: int) -> Sequence[Sequence[int]]:
-        """What is worth to be read behind each session's pending tokens, of which a forward pass has `columns`."""
+        """What is worth to be read after each session's pending tokens, of which a forward pass has `columns`."""
         self._learn()
         self._drafts = (
             worthwhile([self._draft(session, columns) for session in sessions]) if columns and sessions else []
@@ -106,7 +106,7 @@ class Drafts(DraftReader):
         return [draft.tokens for draft in self._drafts]
 
     def confirmed(self, ledger: Ledger | None) -> tuple[list[Session], Tensor | None]:
-        """The sessions that have taken only drafted tokens, and the logits behind these.
+        """The sessions that have taken only drafted tokens, and the logits after these.
 
         Args:
             ledger: is told which tokens were drafted; None if nobody asks.
@@ -125,7 +125,7 @@ class Drafts(DraftReader):
         self._lookups.pop(session, None)
 
     def _draft(self, session: Session, columns: int) -> Draft:
-        """The draft that fits into the columns behind a row's pending tokens, and into its budget."""
+        """The draft that fits into the columns after a row's pending tokens, and into its budget."""
         row = session.row
         room = min(columns - len(row.ids) + row.valid, LONGEST, session.budget - len(session.tokens) - 1)
         if room > 0 and not row.is_cut and session.has_room:
@@ -134,7 +134,7 @@ class Drafts(DraftReader):
         return Draft(session, len(row.ids), [], 0)
 
     def _guessed(self, session: Session, room: int) -> Draft:
-        """A draft with at most `room` tokens: forced ones, and behind these a guess of the lookup."""
+        """A draft with at most `room` tokens: forced ones, and after these a guess of the lookup."""
         matcher = None if session.matcher is None else session.matcher.fork()
         position, ids = -1 if matcher is None else matcher.position, session.row.ids
         forced: list[int] = []

@@ -1,11 +1,11 @@
 """One engine per model: the calls of all threads share its forward passes.
 
 No thread of its own runs it. Of the threads that wait for rows, one takes the steps for all of them; when its own wait
-is over, another one goes on. A step moves only rows that somebody waits for: a stream is paused while its user thinks
+is over, another one continues. A step moves only rows that somebody waits for: a stream is paused while its user thinks
 about an event, so no token is chosen ahead of the user. The cache is freed when no call is left.
 
 What goes wrong with a row ends that row. What interrupts the thread that takes a step, as Ctrl-C does, ends its own
-call; the rows of others are read anew, and the next thread goes on with them.
+call; the rows of others are read again, and the next thread continues with them.
 """
 
 from __future__ import annotations

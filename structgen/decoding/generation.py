@@ -45,7 +45,7 @@ class Stats:
         completion_tokens: of this row, thinking and end tokens included; of its last run if the model was asked again.
         cached: tokens of this row's prompt that were not read, because the model had read them for another one before;
             of its last prompt if the model was asked again.
-        rolled_back: tokens of this row's answer that were taken back; with exact sampling, those of refused texts.
+        rolled_back: tokens of this row's answer that were rolled back; with exact sampling, those of refused texts.
         why_slow: what makes the run slower than the model allows, each also a `PerformanceWarning`: another kind of
             cache than its configuration allows, because that one gave other logits; attention that takes no masks of
             ours; masks without Triton.
@@ -127,7 +127,7 @@ class Generation(Generic[T]):
         removed: of each token, the probability that the mask took away, 0 to 1; NaN if the model was not asked. With
             `canonical=`, a token that is canonical so far but leads nowhere counts only if the row has checked it.
         stats: the cost of the run.
-        trace: the texts that were taken back, in order. Its `tokens` describe each token that stayed: its place in the
+        trace: the texts that were rolled back, in order. Its `tokens` describe each token that stayed: its place in the
             value, what the mask left and took away, what else was likely, how long it took.
         seed: of the row's draws, given or not: `Sampling(seed=...)` draws the same again. None for a greedy row.
         caps: the limits that cut a value short, each with the value.
@@ -211,7 +211,7 @@ class Generation(Generic[T]):
         """What the model wanted to write and could not, in the order of the text, and what refused it.
 
         Every refused token that the model gave at least 0.05, and every value that a limit cut. Nothing is known of
-        text that was forced, before which the model was not asked; `trace` has what was taken back. Computed when
+        text that was forced, before which the model was not asked; `trace` has what was rolled back. Computed when
         looked up, for about a millisecond each. Empty without details.
         """
         return losses_of(self.trace.tokens, self.caps)
@@ -232,7 +232,7 @@ class Generation(Generic[T]):
 
     @property
     def quotes(self) -> Mapping[str, tuple[Place, ...]]:
-        """Where each quote stands in its source, by JSON pointer; "" is a text that is no JSON. See `Quote`."""
+        """Where each quote is in its source, by JSON pointer; "" is a text that is no JSON. See `Quote`."""
         return {} if self._confidence is None else self._confidence.quotes()
 
     @property
@@ -266,7 +266,7 @@ class Generation(Generic[T]):
         return report
 
     def show(self, console: Console | None = None) -> None:
-        """Prints the text token by token, the texts that were taken back, and the confidence of each value.
+        """Prints the text token by token, the texts that were rolled back, and the confidence of each value.
 
         Args:
             console: of rich; standard output by default.

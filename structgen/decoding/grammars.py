@@ -32,7 +32,7 @@ REMEMBERED = 128
 REMEMBERED_BYTES = 48 << 20
 """The most bytes of all grammars that are kept: their tables, masks and objects. One that has more is not kept."""
 GROWN = 64
-"""A grammar is measured again when it has so many states and masks more."""
+"""A grammar is measured again when it has this many states and masks more."""
 DROPPED_BYTES = 32 << 20
 """Garbage is collected when grammars of so many bytes were dropped: they hold cycles, and the collector counts objects,
 of which large tables are one."""
@@ -43,7 +43,7 @@ _SHARED = type, ModuleType, BuiltinFunctionType, Vocabulary, Slices, Tables, mem
 
 @dataclass(slots=True)
 class _Kept:
-    """A grammar in the cache, and the bytes of its tables and objects when it had so many states and masks."""
+    """A grammar in the cache, and the bytes of its tables and objects when it had this many states and masks."""
 
     key: Hashable
     grammar: Grammar

@@ -1,9 +1,9 @@
-"""Token healing: the prompt's last token is chosen anew, together with the first characters of the answer.
+"""Token healing: the prompt's last token is chosen again, together with the first characters of the answer.
 
 A tokenizer might have ended a prompt with another token, had it known how the text goes on: `The capital is ` ends with
-a blank, but models write ` Paris`. So the prompt's last token is taken back, and the model chooses among the tokens
-that begin with its text and go on as the constraint allows. The text's first tokens stand for the rest of the chosen
-one: limits, guards, validators and pointers see only the answer's text. A text that goes back behind them chooses the
+a blank, but models write ` Paris`. So the prompt's last token is rolled back, and the model chooses among the tokens
+that begin with its text and continue as the constraint allows. The text's first tokens stand for the rest of the chosen
+one: limits, guards, validators and pointers see only the answer's text. A text that goes back after them chooses the
 prompt's last token again, among those that it has not tried.
 
 The name, and taking one token back, are from S. Lundberg, "The art of prompt design: prompt boundaries and token
@@ -30,7 +30,7 @@ MAX_KEPT = 64
 def seam_of(
     prompt: Prompt, vocabulary: Vocabulary, grammar: Grammar | None, canonical: CanonicalRow | None
 ) -> Seam | None:
-    """Where the prompt's last token is chosen anew; None if the token stays.
+    """Where the prompt's last token is chosen again; None if the token stays.
 
     It stays if it is a special token or ends a line, since no tokenizer joins these with what follows; if it is the
     only token; if no other one may come in its place; and if the model reads more than text.
@@ -49,7 +49,7 @@ def seam_of(
 def continuing(vocabulary: Vocabulary, grammar: Grammar | None, end: bytes) -> dict[int, int]:
     """The tokens whose text is `end`, alone or with the beginning of one of the grammar's texts.
 
-    Each has its position in the grammar, behind that beginning.
+    Each has its position in the grammar, after that beginning.
 
     Args:
         grammar: None for plain text.

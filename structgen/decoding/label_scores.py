@@ -36,7 +36,7 @@ class _Node:
 
 
 def label_scores(model: Model, prompts: Sequence[Prompt], labels: Sequence[str]) -> NDArray[np.float64]:
-    """The logarithm of the probability of each label behind each prompt: float[prompts, labels].
+    """The logarithm of the probability of each label after each prompt: float[prompts, labels].
 
     A label has its tokens' probabilities multiplied. If it is the beginning of a longer label, the probability that one
     of those follows is taken away. So the events exclude each other, and the probabilities of a prompt add up to at
@@ -95,7 +95,7 @@ def _tree(spellings: Sequence[Sequence[int]]) -> _Node:
 
 
 def _weigh(node: _Node, logits: Tensor) -> None:
-    """Gives the children of a node their probabilities, from the logits behind the node's tokens: float[width]."""
+    """Gives the children of a node their probabilities, from the logits after the node's tokens: float[width]."""
     if node.children:
         scores = logits.double()
         chosen = torch.tensor(list(node.children), device=logits.device)

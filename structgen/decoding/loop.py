@@ -102,7 +102,7 @@ class Batch:
         self.drafted: Counter[Decoded] = Counter()
         self.in_parts = False
         self.most: int | None = None
-        self._parked: deque[Decoded] = deque()  # they go on when others have left
+        self._parked: deque[Decoded] = deque()  # they continue when others have left
         self._ahead: tuple[Sequence[Session], Tensor | None] = (), None
         self._held: frozenset[Session] = frozenset()
         self._parts = PromptParts()
@@ -176,7 +176,7 @@ class Batch:
             find_masks([s.matcher for s in ready if s.matcher is not None])  # while the device still runs
             self._choose(ready, logits, ahead=self._overlap and not self.searches)
             self._leave_done()  # a session that follows may choose from the same logits
-            while back := [s for s in self._going() if s.sent_back and not s.done]:  # its last token was taken back
+            while back := [s for s in self._going() if s.sent_back and not s.done]:  # its last token was rolled back
                 self._choose(back, logits, ahead=False)
             draw_texts(ready, logits)
             if self._drafts is not None:
@@ -204,7 +204,7 @@ class Batch:
     ) -> tuple[Sequence[Session], Tensor, list[BeamSearch], Tensor]:
         """The sessions and the searches that can choose, and the logits of their rows: float[rows, width] each.
 
-        Those whose logits were read ahead, or behind drafts, choose without a forward pass.
+        Those whose logits were read ahead, or after drafts, choose without a forward pass.
         """
         ahead, logits = self._ahead
         self._ahead = (), None
@@ -245,9 +245,9 @@ class Batch:
     def _read_now(self, sessions: Sequence[Session], beams: Sequence[Row], forced: Sequence[BeamSearch]) -> Tensor:
         """Reads sessions and the rows of beams in one forward pass: float[rows, width].
 
-        Behind the pending tokens it reads drafts: what a session will probably take, and the forced text of searches
+        After the pending tokens it reads drafts: what a session will probably take, and the forced text of searches
         all of whose beams have some. The beams choose step by step as ever. As long as they choose the forced text, the
-        logits behind it are known.
+        logits after it are known.
 
         Args:
             forced: searches all of whose rows are among `beams`.
@@ -273,7 +273,7 @@ class Batch:
     def _read_ahead(self, sessions: Sequence[Session], asks: Sequence[Ask], drawn: Drawn) -> None:
         """Has the device read the tokens it chooses before the host knows them, and what else is pending.
 
-        Not if too many rows will end or have forced text behind the token.
+        Not if too many rows will end or have forced text after the token.
         """
         places = [i for i, s in enumerate(sessions) if s.has_room]
         reading = [sessions[i] for i in places]
@@ -370,7 +370,7 @@ class Batch:
         self._parked = deque([*going[self.most or len(going) :], *parked])
 
     def _alive_of_halves(self, group: Sequence[Decoded], error: Exception) -> list[Decoded]:
-        """Steps the halves of some rows, whose step has failed together. Returns those that go on."""
+        """Steps the halves of some rows, whose step has failed together. Returns those that continue."""
         if len(group) == 1:
             (unit,) = group
             what = "the model's forward pass failed"

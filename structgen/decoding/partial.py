@@ -65,7 +65,7 @@ class Unfinished(NamedTuple):
     """A JSON text up to some byte.
 
     Attributes:
-        text: it may go on beyond that byte.
+        text: it may continue beyond that byte.
         containers: the open ones, outermost first.
         whole: the place of the whole value; None while it is not complete.
         growing: the spelling of an unfinished free string, with its opening quote; else empty.

@@ -82,7 +82,7 @@ def _behind(model: Model, prompt: Prompt, asked: str) -> list[int]:
 
 
 def _turn(model: Model, asked: str) -> list[int] | None:
-    """What the chat template writes behind an assistant's text: its end, the user's request, the next turn's beginning.
+    """What the chat template writes after an assistant's text: its end, the user's request, the next turn's beginning.
 
     None without a template, and where it does not write the assistant's text.
     """

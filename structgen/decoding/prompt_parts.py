@@ -14,15 +14,15 @@ from structgen.models.grouping import SHORT
 from structgen.models.row import Forward
 
 PART = 1.0
-"""How long a part of a prompt takes, in steps of rows that decode, beside the forward pass itself. So a step with a
+"""How long a part of a prompt takes, in steps of rows that decode, next to the forward pass itself. So a step with a
 part takes three times as long as one without."""
 WHOLE = 8.0
 """How long whole prompts that are read at once may take, in such steps. Parts of them would not be worth their cost."""
 LEAST, MOST = 128, 2048
 """The fewest and the most tokens of a part. On a CPU 16 take as long as 128: 1,024 tokens of SmolLM2 took 6 times the
-time of a prompt alone in parts of 16 to 30, and 1.2 times in parts of 128, with equal gaps in the streams beside."""
+time of a prompt alone in parts of 16 to 30, and 1.2 times in parts of 128, with equal gaps in the other streams."""
 FEW = 12
-"""The fewest where each token has its price, as in llama.cpp, whose passes cost little beside their tokens."""
+"""The fewest where each token has its price, as in llama.cpp, whose passes cost little next to their tokens."""
 FIRST_WHOLE = 4
 """How many of the smallest parts are read at once as long as nothing is measured."""
 NEWEST = 0.3
@@ -34,11 +34,11 @@ class PromptParts:
 
     def __init__(self) -> None:
         self._usual: float | None = None  # seconds of a step without prompts
-        self._each: float | None = None  # seconds of each token of a prompt, beside those of a forward pass
+        self._each: float | None = None  # seconds of each token of a prompt, next to those of a forward pass
         self._passes = 2  # in the time of a step with a part: its own costs little where each token has its price
         self._tokens: int | None = None  # of prompts, in this step; None where nothing can be learnt from it
         self._passed_over = False  # did the last step read other prompts only, while a long one waited?
-        self._pending: WeakKeyDictionary[Session, int] = WeakKeyDictionary()  # of prompts that have not begun
+        self._pending: WeakKeyDictionary[Session, int] = WeakKeyDictionary()  # of prompts that have not started
 
     def read(self, forward: Forward, sessions: Sequence[Session]) -> frozenset[Session]:
         """Reads a part of a prompt where all would take too long. Returns the sessions that this step must not read."""
@@ -61,7 +61,7 @@ class PromptParts:
             first = next(session for session in long if session in held)
             most = self._tokens_in(PART * len(held), least)  # where many wait, what each pass costs counts more
             read = forward.read_part(first.row, min(max(most, least), MOST))
-            if not read:  # what is left of it is no more than a part: the step reads it
+            if not read:  # what is left of it is no longer than a part: the step reads it
                 held.remove(first)
                 read = len(first.row.ids) - first.row.valid
             self._tokens += read
@@ -76,7 +76,7 @@ class PromptParts:
             self._each = _mean(self._each, max(seconds / self._usual - self._passes, 0.1) * self._usual / self._tokens)
 
     def _tokens_in(self, steps: float, first: int) -> int:
-        """How many tokens of prompts are read in the time of so many steps."""
+        """How many tokens of prompts are read in the time of this many steps."""
         return first if self._usual is None or self._each is None else int(steps * self._usual / self._each)
 
     def _count(self, forward: Forward, session: Session) -> int:

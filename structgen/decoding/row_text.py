@@ -48,7 +48,7 @@ class RowText:
 
     @property
     def undone(self) -> list[Undone]:
-        """The texts that were taken back."""
+        """The texts that were rolled back."""
         return self._refusals.undone
 
     def explaining(self) -> Callable[[], RefusedToken | None] | None:
@@ -94,7 +94,7 @@ class RowText:
 
     @property
     def rules(self) -> str:
-        """The options beside the constraint that refuse tokens, in words."""
+        """The options next to the constraint that refuse tokens, in words."""
         return self._rules.names
 
     @property

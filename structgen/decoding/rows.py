@@ -138,7 +138,7 @@ class RowBuilder:
         return self._session(plan._replace(prompt=self._read(prompt, plan.thinking)))
 
     def _read(self, prompt: GivenPrompt, thinking: Wanted) -> Prompt:
-        plans = self._options.plan is not None  # what is to be thought stands in the plan
+        plans = self._options.plan is not None  # what is to be thought is in the plan
         return read_prompt(self._model, prompt, thinks=False if plans and thinking is None else switch_of(thinking))
 
     def _grammar(self, target: Target, max_depth: int = DEFAULT_DEPTH) -> Grammar | None:
@@ -285,7 +285,7 @@ class RowBuilder:
 
 
 def _require_searchable(plan: RowPlan) -> None:
-    """Refuses options that do not go with beams, which find the likeliest text."""
+    """Refuses options that do not go with beams, which find the most likely text."""
     if not plan.sampling.greedy:
         raise OptionError("beams= finds the likeliest text and draws nothing: leave out temperature=, or beams=")
     if plan.thinking:

@@ -201,8 +201,8 @@ class Session(RowText):
         return Ask(words, sampling, uniform, before, own, self.counted(before))
 
     def _ask_at_seam(self, words: Words | None) -> Ask:
-        """What it wants of the logits behind the prompt without its last token."""
-        if self._seam_draws is None and self.seed is not None:  # the first token behind takes another number
+        """What it wants of the logits after the prompt without its last token."""
+        if self._seam_draws is None and self.seed is not None:  # the first token after takes another number
             self._seam_draws = Draws(self.seed ^ 2)
         uniform = 0.0 if self._seam_draws is None or self.sampling.greedy else self._seam_draws.behind(b"")
         return Ask(words, self.sampling, uniform, self.row.ids, [], None)
@@ -236,7 +236,7 @@ class Session(RowText):
             self._attempt(self._advance, token, entry)
 
     def following(self) -> Session | None:
-        """The session that goes on in this one's row after it is done; None if none does."""
+        """The session that continues in this one's row after it is done; None if none does."""
         return None
 
     def go_on_in(self, row: Row) -> None:
@@ -252,7 +252,7 @@ class Session(RowText):
         self.sent_back = True
 
     def open_seam(self, seam: Seam) -> None:
-        """Has the prompt's last token chosen anew, together with the first characters. No token was chosen yet."""
+        """Has the prompt's last token chosen again, together with the first characters. No token was chosen yet."""
         self._transcript.open_seam(seam)
         self.row = self._transcript.row
 
@@ -292,7 +292,7 @@ class Session(RowText):
             self.fail(Stopped(f"{stopped}{also}; text so far: {quoted(self.text())}", self.text()))
 
     def _close_now(self) -> bool:
-        """Adds the shortest close behind what the model has said. False if none may come there."""
+        """Adds the shortest close after what the model has said. False if none may come there."""
         text, steering = self._transcript, self._rules.steering
         if self.thinks or not any(text.entries):  # a value of forced text alone is nobody's
             return False
@@ -319,7 +319,7 @@ class Session(RowText):
         self.recalled = self._asked = None
 
     def unsettled(self) -> int:
-        """The number of bytes at the end that may begin a stop string, or that a check may take back."""
+        """The number of bytes at the end that may begin a stop string, or that a check may roll back."""
         return self._attempt(self._at_risk) or 0
 
     def _at_risk(self) -> int:
@@ -339,7 +339,7 @@ class Session(RowText):
         except StructgenError as error:
             self.fail(error)
             return None
-        except BaseException as error:  # Ctrl-C, too: nobody knows where the row stands
+        except BaseException as error:  # Ctrl-C, too: nobody knows where the row is
             self.fail(unforeseen("the row's own work failed", error))
             raise
 
@@ -356,7 +356,7 @@ class Session(RowText):
         left = refusals.left(words)
         if left is None or left.any():
             return left
-        if refusals.move_on():  # caps hold as long as there is another place to go on
+        if refusals.move_on():  # caps hold as long as there is another place to continue
             return self._after_rollback()
         waived = refusals.waived()
         if waived is not None and waived.any():
@@ -443,7 +443,7 @@ class Session(RowText):
             self.finish = steering.finish_of(self._transcript, self.finish)
 
     def _stop_when_complete(self, matcher: Matcher) -> None:
-        """Ends a text that may end if it cannot go on."""
+        """Ends a text that may end if it cannot continue."""
         if not (matcher.mask() & self._beyond_end).any():
             self.finish = "complete"
 

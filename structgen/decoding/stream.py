@@ -39,9 +39,9 @@ class Event(Generic[T]):
     """One piece of a text, from `stream`.
 
     Attributes:
-        text: the new text; it ends behind a complete value, or with the last whole character.
+        text: the new text; it ends after a complete value, or with the last whole character.
         start: the index of its first character in the whole text. Smaller than the length of the text before only
-            after the decoder had to go back: what stood there is gone.
+            after the decoder had to go back: what was there is gone.
         path: JSON pointer of the value that this text completes; None if it completes none.
         value: that value, of its type.
         result: in the row's last event, the result of `generate(..., details=True)`.
@@ -161,7 +161,7 @@ class RowEvents:
         self._free_at = -1
 
     def _sure(self) -> bytes:
-        """The part of the text that more tokens cannot change: whole characters that cannot be taken back."""
+        """The part of the text that more tokens cannot change: whole characters that cannot be rolled back."""
         unsettled = 0 if self._source.done else self._source.unsettled()  # which may end the row: the time may be over
         text = self._source.said
         if self._source.done:
@@ -169,7 +169,7 @@ class RowEvents:
         return text[: len(text) - max(begun_character(text), unsettled)]
 
     def _go_back(self, text: bytes) -> None:
-        """Forgets the text behind the last common character."""
+        """Forgets the text after the last common character."""
         kept = text[: common(text, self._shown)]
         self._shown = kept[: len(kept) - begun_character(kept)]
         self._characters = len(self._shown.decode("utf-8", errors="replace"))

@@ -57,8 +57,8 @@ class ThinkingTags:
     """The tags around thinking, as token ids."""
 
     opening: list[int]  # the opening tag, and the white space around it
-    closing: list[int]  # the closing tag, the white space before it, and the text behind it
-    gap: list[int]  # the text behind the closing tag alone
+    closing: list[int]  # the closing tag, the white space before it, and the text after it
+    gap: list[int]  # the text after the closing tag alone
     tag: str  # the closing tag, which the model writes
 
 
@@ -66,7 +66,7 @@ class ThinkingSession(Session):
     """Free text before an answer.
 
     Args:
-        answer: the session that goes on in the same row.
+        answer: the session that continues in the same row.
 
     Attributes:
         limit: the name in `Cap` of the limit of its length.
@@ -81,7 +81,7 @@ class ThinkingSession(Session):
 
     @abstractmethod
     def close(self) -> None:
-        """Adds to the row what stands between this text and the answer."""
+        """Adds to the row what is between this text and the answer."""
 
     def following(self) -> Session | None:
         """The answer; None if thinking has failed, and the answer with it."""
@@ -125,7 +125,7 @@ class OpenedThinking(TaggedThinking):
 
     Args:
         prompt: without the opening tag.
-        written: how many tokens of `tags.opening` the model writes; the others are white space behind the tag.
+        written: how many tokens of `tags.opening` the model writes; the others are white space after the tag.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ class OpenedThinking(TaggedThinking):
         return None if words is None else words | self._packed([self._tags.opening[self._matches]])
 
     def _answer_words(self) -> Words | None:
-        """The tokens that the answer may have behind those of the opening tag so far; None for any token."""
+        """The tokens that the answer may have after those of the opening tag so far; None for any token."""
         begun, forced = self._tags.opening[: self._matches], self._answer.tokens
         if len(begun) < len(forced):
             return self._packed([forced[len(begun)]] if begun == forced[: len(begun)] else [])
@@ -195,7 +195,7 @@ def takes(matcher: Matcher, tokens: Sequence[int]) -> bool:
 
 
 Wanted = Thinking | Literal[False] | None
-"""What a row wants of thinking: its options; False for none; None for what its prompt has begun."""
+"""What a row wants of thinking: its options; False for none; None for what its prompt has started."""
 
 
 def thinking_of_rows(given: Any, count: int) -> list[Wanted]:
@@ -224,7 +224,7 @@ def thought_state(model: Model, prompt: Prompt) -> State:
 
 
 TAIL = 200
-"""How many tokens at the end of a prompt tell whether a thought is open: a tag, and what stands behind it."""
+"""How many tokens at the end of a prompt tell whether a thought is open: a tag, and what is after it."""
 
 
 def opened_thinking(
@@ -294,7 +294,7 @@ def before_answer(
         name: the option's, for error messages.
         most: the most tokens of the text.
         share: of the room in the model's context, what is kept for the answer where both do not fit.
-        taken: the places of the context that are taken by the prompt, and by what stands around the text.
+        taken: the places of the context that are taken by the prompt, and by what is around the text.
     """
     seen = [guard for guard in guards if not isinstance(guard, Banned) or guard.scope == EVERYTHING]
     sampling = answer.sampling

@@ -37,7 +37,7 @@ async def in_thread(call: Callable[[], T]) -> T:
     except asyncio.CancelledError:
         stop.set()
         if not begun.cancel():
-            while not future.done():  # a step that has begun cannot be stopped
+            while not future.done():  # a step that has started cannot be stopped
                 with suppress(asyncio.CancelledError):
                     await asyncio.wait([future])
             future.exception()

@@ -101,7 +101,7 @@ class Ticket:
     def progress(self) -> Iterator[tuple[int, bool]]:
         """The number of each row that is not over, before the first step and after each, and whether it is over now.
 
-        No step is taken before the next one is asked for, though rows of other calls go on.
+        No step is taken before the next one is asked for, though rows of other calls continue.
         """
         running = list(range(len(self.rows)))
         while running:

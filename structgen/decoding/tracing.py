@@ -1,4 +1,4 @@
-"""The trace of a run: the texts that were taken back, and what is known of each token that stayed."""
+"""The trace of a run: the texts that were rolled back, and what is known of each token that stayed."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ MOST_EXPLAINED = 300
 
 
 class Trace(tuple[Undone, ...]):
-    """The texts that were generated and taken back, in order; `tokens` has the tokens that stayed.
+    """The texts that were generated and rolled back, in order; `tokens` has the tokens that stayed.
 
-    Traces are equal if the same texts were taken back.
+    Traces are equal if the same texts were rolled back.
 
     Args:
         tokens: computes `tokens`.
@@ -87,7 +87,7 @@ def trace_of(
         choices: the measures; a row that has failed may have fewer.
         prompt_end: the bytes of the first token that belong to the prompt, see `healing`.
         automaton: of the constraint, for the reasons why tokens were refused; None if there was no constraint.
-        rules: the options beside it that refuse tokens, in words.
+        rules: the options next to it that refuse tokens, in words.
     """
     if ledger is None:
         return Trace(undone)
@@ -107,7 +107,7 @@ class _Reasons:
         self._undone = undone
 
     def of(self, number: int, said: bytes, pointer: str, token: int) -> Reason | None:
-        """Why a token was refused as the one of this number, behind a text, where the value at a pointer is written."""
+        """Why a token was refused as the one of this number, after a text, where the value at a pointer is written."""
         self._left -= 1
         ends = token in self._vocabulary.end_ids
         if self._left < 0 or not (ends or self._vocabulary.token(token)):
@@ -119,7 +119,7 @@ class _Reasons:
         return why.reason
 
     def _expected(self, number: int, token: str) -> str:
-        """What could have come in place of a token that only the options refuse: no text that was taken back there."""
+        """What could have come in place of a token that only the options refuse: no text that was rolled back there."""
         for each in self._undone:
             if each.tokens == number and each.text.startswith(token):
                 return f"another text than {quoted(each.text)}: {each.reason}"

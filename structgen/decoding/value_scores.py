@@ -1,7 +1,7 @@
-"""The probability of each value of a finite type, behind what a run's text says before it.
+"""The probability of each value of a finite type, after what a run's text says before it.
 
 A tree of tokens begins where the value does. Each node is a choice of the run, or of its model, asked again: the tokens
-that the constraint allows there, with their probabilities. A token behind which only one value is left is a leaf. All
+that the constraint allows there, with their probabilities. A token after which only one value is left is a leaf. All
 spellings of a value in tokens count. Nodes are read likeliest first, side by side, until `EXACT` is left or `MOST_READ`
 were read in at most `MOST_PASSES`.
 """
@@ -122,7 +122,7 @@ class RunText:
 
 
 class RunAgain:
-    """Asks a run's model what it would say behind the first tokens of the run's text.
+    """Asks a run's model what it would say after the first tokens of the run's text.
 
     It does not keep the model alive: once that is gone, nothing more is known.
     """
@@ -175,7 +175,7 @@ class RunAgain:
 
 
 class ValueScores:
-    """The distribution over the values that may stand at a place, found when it is made.
+    """The distribution over the values that may appear at a place, found when it is made.
 
     Args:
         again: asks the model; None if it cannot be asked.
@@ -188,7 +188,7 @@ class ValueScores:
         others: other texts are possible, too; they count as unknown.
 
     Attributes:
-        values: the probability of each value, by its JSON text, likeliest first.
+        values: the probability of each value, by its JSON text, most likely first.
         unknown: the probability of what `values` does not tell.
     """
 
@@ -210,7 +210,7 @@ class ValueScores:
         self._is_json, self._others = is_json, others
         self._value_of = {text: value_of(text, is_json=is_json) for text in texts}
         self._begun = len(root.transcript.said)
-        self._open: list[tuple[float, int, RunText]] = []  # a heap of nodes, likeliest first
+        self._open: list[tuple[float, int, RunText]] = []  # a heap of nodes, most likely first
         self._elsewhere = 0.0  # the probability of another text before the value
         self.values, self.unknown = dict.fromkeys(self._value_of.values(), 0.0), 0.0
         self._find()
@@ -278,7 +278,7 @@ class ValueScores:
             self.unknown += mass
 
     def _leads_to(self, said: bytes, *, ends: bool) -> str | None:
-        """The only value behind these bytes of the root; None if there are several."""
+        """The only value after these bytes of the root; None if there are several."""
         lead = self._lead[: len(said)]
         if said[: len(lead)] != lead:
             return ELSEWHERE

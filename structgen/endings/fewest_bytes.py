@@ -141,7 +141,7 @@ class Distances:
             exits.clear()
 
     def _first(self, node: FrameNode) -> Exit:
-        """The cheapest exit from a node; within a literal, the rest of that and the cheapest exit behind it."""
+        """The cheapest exit from a node; within a literal, the rest of that and the cheapest exit after it."""
         text, behind = (b"", 0) if node[2] else self.automaton.tables.literal(node[0])
         if text:
             rest = self._searched((behind, node[1], 0))

@@ -44,7 +44,7 @@ class Exit(NamedTuple):
     text: Rope  # the bytes on the way; their number is the cost
     outcome: int  # the outcome of the frame; 0 for the end of the text
     barred: int  # the bytes that may not come next, as bits
-    doubted: bool  # a test stands on the way, and may refuse it
+    doubted: bool  # a test is on the way, and may refuse it
 
 
 class NoWayOut(Exception):
@@ -235,7 +235,7 @@ class FrameSearch:
         return not self._done
 
     def _frame(self, start: FrameNode, key: int, *, one: bool) -> _NodeSearch:
-        """The search from `start`. If none has begun, a new one begins."""
+        """The search from `start`. If none has started, a new one begins."""
         frame = self._frames.get((start, one))
         if frame is None:
             frame = self._frames[start, one] = _NodeSearch(start, one)

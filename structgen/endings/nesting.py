@@ -22,7 +22,7 @@ from structgen.options import DEFAULT_DEPTH
 from structgen.vocabulary import Vocabulary
 
 NEAR = 32
-"""Tokens are looked at from so many levels before the bound. Within so many, a token's containers have an end."""
+"""Tokens are looked at from this many levels before the bound. Within this many, a token's containers have an end."""
 MANY = 4096
 """Of more tokens than this, only those are looked at that may begin or end something."""
 KEPT = 1 << 16
@@ -44,7 +44,7 @@ class Nesting:
         self._bytes = Bytewise(grammar.automaton)
 
     def is_near(self, position: int) -> bool:
-        """May so many containers be open that the next token comes to the bound?"""
+        """May this many containers be open that the next token comes to the bound?"""
         return self._frames_in(position >> FRAME_SHIFT & FRAME_MASK) + NEAR > self.most
 
     @cached_up_to(KEPT)

@@ -46,7 +46,7 @@ class ChoiceText:
         tokens, choices: the tokens so far, and the measurements of their choices.
         losses: does the answer tell them?
         notes: see `Asked.notes`.
-        quotes: where each stands, by JSON pointer; those of calls behind the number of the call, as `/0/name`.
+        quotes: where each is, by JSON pointer; those of calls after the number of the call, as `/0/name`.
     """
 
     content: str = ""
@@ -202,7 +202,7 @@ class Answer(ABC):
 
     @abstractmethod
     def closing(self) -> Iterator[Event]:
-        """Yields the events behind the last piece."""
+        """Yields the events after the last piece."""
 
     @abstractmethod
     def failure(self, problem: Problem) -> Iterator[Event]:
@@ -246,7 +246,7 @@ class Answer(ABC):
 
 
 def _token_entry(turn: TurnRequest, token: int, choice: ChosenToken | None, top: int) -> Body:
-    """Returns an entry of `logprobs.content`, with at most `top` of the likeliest tokens that the mask allowed.
+    """Returns an entry of `logprobs.content`, with at most `top` of the most likely tokens that the mask allowed.
 
     Log-probabilities are those before the mask. They are 0 for a forced token: the model was not asked.
     """

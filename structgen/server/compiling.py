@@ -28,8 +28,8 @@ class Compilers:
 
     Args:
         threads: for requests of usual sizes. Large ones have a thread of their own, so that they make no others wait.
-        seconds: the CPU time that a piece of work may take on its thread beside reading its prompt. Garbage collection
-            is not counted: it clears up behind all threads, on whichever it begins.
+        seconds: the CPU time that a piece of work may take on its thread next to reading its prompt. Garbage collection
+            is not counted: it clears up after all threads, on whichever it begins.
     """
 
     def __init__(self, threads: int, seconds: float) -> None:

@@ -287,7 +287,7 @@ class _Text:
         """Returns the new events of the text.
 
         Raises:
-            RunError: text that was given already was taken back.
+            RunError: text that was given already was rolled back.
         """
         events, back = self._watch.events(session)
         if back:

@@ -49,7 +49,7 @@ class MessageAnswer(Answer):
         elif isinstance(event, CallEnded):
             self._content[-1]["input"] = json.loads(event.arguments, parse_float=_finite)
             yield from self._close()
-        else:  # its input is never whole: the answer leaves it out, a stream has begun it
+        else:  # its input is never whole: the answer leaves it out, a stream has started it
             self._cut = self._content[-1]
 
     def _begin(self, block: Body) -> Iterator[Body]:

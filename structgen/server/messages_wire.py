@@ -156,7 +156,7 @@ class CountRequest(AnyRequest):
         Raises:
             Problem: something in a message cannot be read.
         """
-        if self.thread is not None:  # the `anthropic` package asks for one, and goes on without one after this error
+        if self.thread is not None:  # the `anthropic` package asks for one, and continues without one after this error
             message = "thread: this server keeps no conversations: send all messages"
             raise Problem(400, message, "thread_unsupported_request", param="thread")
         config = self.output_config or OutputConfig()
@@ -256,7 +256,7 @@ def _assistant(blocks: Sequence[Any], place: str) -> Message:
 
 
 def _user(role: Literal["user", "system"], blocks: Sequence[Any], place: str) -> Iterator[Message]:
-    """Yields a turn of the user: a message for each result of a call, and one for what stands between them."""
+    """Yields a turn of the user: a message for each result of a call, and one for what is between them."""
     others: list[Any] = []
     for number, block in enumerate(blocks):
         if not isinstance(block, ToolResultBlock):

@@ -185,7 +185,7 @@ def _relaxed(offered: OfferedTool, vocabulary: Vocabulary) -> OfferedTool:
 
 
 def _without(schema: Any, pointer: str) -> Any:
-    """Returns a schema without what stands at a place; a place that is not there leaves nothing but the type."""
+    """Returns a schema without what is at a place; a place that is not there leaves nothing but the type."""
     copy = json.loads(json.dumps(schema))
     *way, last = [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
     inside = copy

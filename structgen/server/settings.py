@@ -28,7 +28,7 @@ class Settings:
         rows: the number of texts that are decoded at once.
         queue: the number of further texts that may wait; a request beyond it is refused with status 429.
         max_tokens: the largest number of tokens of one text, and the default of requests; None: what is left of the
-            model's context. A request for more gets so many, and the answer says so.
+            model's context. A request for more gets this many, and the answer says so.
         max_choices: the largest number of texts of one request, `n` times its prompts. A larger `n` is lowered, and the
             answer says so.
         temperature: the default of requests; OpenAI's is 1.

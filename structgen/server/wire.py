@@ -140,7 +140,7 @@ class Extras(SamplingFields):
         thinking: let the model think before it answers, or not; None: as the chat template does.
         plan: "free": the model answers in its own words before it gives the value.
         source: what `x-quote` in a schema quotes; None: the user's last message.
-        prompt_schema: write the schema behind the prompt, too.
+        prompt_schema: write the schema after the prompt, too.
         losses: tell what the model wanted to write and could not.
     """
 

@@ -58,7 +58,7 @@ class Items(NamedTuple):
         return all(each.minimum <= got and (each.maximum is None or got <= each.maximum) for got, each in counts)
 
     def covers(self, other: Items) -> bool:
-        """Can every array that goes on from `other` go on from here too?"""
+        """Can every array that continues from `other` continue from here too?"""
         if self == other:
             return True
         # More bits in `used` take nothing away: without its bit, a value that came is refused later, when compared.
@@ -191,7 +191,7 @@ class ItemSteps:
     def _split(self, node: Node, after: Items) -> Iterator[tuple[Node, Items]]:
         """An item that is compared when it ends: an option for each listed value, and one for all other values.
 
-        The listed values are null, true, false and literals. One that came before must not even begin: once begun, it
+        The listed values are null, true, false and literals. One that came before must not even begin: once started, it
         has no other end.
         """
         values, others = self._values.split(node)

@@ -44,7 +44,7 @@ _KINDS = {ord('"'): "string", ord("["): "array", ord("{"): "object", **dict.from
 
 
 class StartedValue(NamedTuple):
-    """A value that has begun: the offset of its first byte in the text, and the nodes that it is read against."""
+    """A value that has started: the offset of its first byte in the text, and the nodes that it is read against."""
 
     start: int
     choice: Lockstep
@@ -146,7 +146,7 @@ class OpenValue:
         if walk.taken == len(text):
             return not self._ends or walk.may_end
         over = self._depth and self._refused and walk.taken == len(text) - 1 and text[-1] in _ENDING
-        return bool(over) and walk.may_end  # the value is complete: the byte is for what stands around it
+        return bool(over) and walk.may_end  # the value is complete: the byte is for what is around it
 
     def _nodes(self, without: list[Rule]) -> tuple[Node, ...]:
         """Copies of the nodes that the value is read against, without some rules. No other thread uses the copies."""
@@ -179,7 +179,7 @@ class OpenValue:
             if self.would_do(until, without=rules):
                 tried = rules[:MAX_TRIED] if len(rules) > 1 else []
                 return next((rule for rule in tried if self.would_do(until, without=[rule])), rules[0])
-        types = keywords.pop("type", [])  # a `type` beside an `enum` refuses the same text: leave out both
+        types = keywords.pop("type", [])  # a `type` next to an `enum` refuses the same text: leave out both
         if types and any(self.would_do(until, without=[*types, *rules]) for rules in keywords.values()):
             return types[0]
         return None
@@ -197,7 +197,7 @@ def blamed(levels: Sequence[OpenValue], taken: bytes, whitespace: Whitespace, *,
     """The keyword or option without which a text would be accepted, with its place.
 
     Args:
-        levels: the values that the text has begun and not ended, outermost first.
+        levels: the values that the text has started and not ended, outermost first.
         taken: the accepted bytes of the text.
     """
     until = time.thread_time() + SECONDS

@@ -163,7 +163,7 @@ class Context:
         return self.automaton.test(check(predicate), yes, no)
 
     def gap(self, target: int, state: int = 0, action: int = GOTO) -> int:
-        """The state that reads free white space and goes on to `target`: `state`, or a new one.
+        """The state that reads free white space and continues to `target`: `state`, or a new one.
 
         Without free white space in the layout it is `target` itself. With the action `POP`, the state leaves the frame
         with the outcome `target` instead.

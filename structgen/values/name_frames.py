@@ -119,11 +119,11 @@ class NameWriter:
     def others(self, table: NameTable, names: Joint | None, living: tuple[bool, ...]) -> tuple[int, bool]:
         """The state that reads names outside a table (0 if there are none), and whether it reads the table's names too.
 
-        It reads them too if each name of the table may go on to become another name. Then all positions of an object
+        It reads them too if each name of the table may continue to become another name. Then all positions of an object
         share the state, and the outcome decides whether the name may come.
 
         Args:
-            names: tells apart names outside the table; None if no rule does, and any name may come.
+            names: distinguishes names outside the table; None if no rule does, and any name may come.
             living: bool[names.others]: may names with these marks come?
         """
         count = len(table.names)

@@ -154,7 +154,7 @@ class Members(NamedTuple):
         )
 
     def covers(self, other: Members) -> bool:
-        """Can every object that goes on from `other` go on from here too?"""
+        """Can every object that continues from `other` continue from here too?"""
         return self == other or (self.met & other.met == other.met and self._replace(met=other.met) == other)
 
 

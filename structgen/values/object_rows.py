@@ -130,7 +130,7 @@ class ObjectRows:
         return known
 
     def write(self, row: ObjectRow, between: Between, state: int, *, alone: bool) -> None:
-        """Writes a state before a name or the closing brace; and states of the next phases, unless it stands alone."""
+        """Writes a state before a name or the closing brace; and states of the next phases, unless it is alone."""
         (progress,), choice, any_order = between.members, row.choice, self._context.any_order
         others = row.others and row.others + row.state(progress) - row.phases
         if others and progress.others:

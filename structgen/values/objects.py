@@ -184,7 +184,7 @@ class ObjectWriter:
         """The frame that reads a name of the table, or another one; 0 if no name may come.
 
         Args:
-            names: tells apart names outside the table; None if no rule does.
+            names: distinguishes names outside the table; None if no rule does.
         """
         driving = _driving(choice, members)
         others, takes_table = self._names.others(table, names, self._next.living_marks(driving, names))

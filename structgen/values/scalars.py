@@ -34,7 +34,7 @@ from structgen.values.lockstep import Lockstep, union
 from structgen.values.names import ending
 
 MAX_ASKED = 6
-"""The largest number of nodes that tests tell apart at the end of a string. Each test doubles the states after it."""
+"""The largest number of nodes that tests distinguish at the end of a string. Each test doubles the states after it."""
 
 
 class NumberWriter:
@@ -164,7 +164,7 @@ class StringWriter:
         return Lifted(self._automaton, language, closes.__getitem__, quoted=True, maximum=high).start
 
     def _quoted(self, choice: Lockstep, strings: Sequence[tuple[int, Strings]]) -> int:
-        """The state of the quotes of one source, and of listed texts beside them.
+        """The state of the quotes of one source, and of listed texts next to them.
 
         What else restricts the quotes is tested at their end.
         """

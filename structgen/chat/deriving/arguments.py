@@ -79,7 +79,7 @@ def _keyed(probes: Probes) -> KeyedArguments:
 
 
 def _frame(probes: Probes) -> tuple[str, str, str]:
-    """Returns the text before all arguments, between two of them, and behind all of them."""
+    """Returns the text before all arguments, between two of them, and after all of them."""
     one = probes.calls({KEYS[0]: NUMBER})
     two = probes.calls({KEYS[0]: NUMBER, KEYS[1]: OTHER})
     first = read_off(one, {KEYS[0]: Slot.KEY, str(NUMBER): Slot.VALUE})
@@ -107,11 +107,11 @@ def _split(prefix: str, inner: str, suffix: str, empty: str | None) -> tuple[str
     Args:
         prefix: the text before the only argument of a call.
         inner: the text between two arguments.
-        suffix: the text behind the only argument of a call.
+        suffix: the text after the only argument of a call.
         empty: the text of a call without arguments; None if the template refuses such a call.
 
     Returns:
-        The text before all arguments, between two of them, and behind all of them.
+        The text before all arguments, between two of them, and after all of them.
     """
     splits = []
     for opened in range(common_suffix(prefix, inner) + 1):

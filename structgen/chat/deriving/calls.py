@@ -110,7 +110,7 @@ def _slots(probes: Probes, text: str, arguments: list[str], call: int) -> tuple[
 
 
 def _outer(pieces: tuple[Piece, ...]) -> tuple[str, tuple[Piece, ...], str]:
-    """Returns the text before the first slot, the pieces from the first slot to the last, and the text behind it."""
+    """Returns the text before the first slot, the pieces from the first slot to the last, and the text after it."""
     places = [place for place, piece in enumerate(pieces) if isinstance(piece, Slot)]
     if not places:
         raise Underivable("the template writes the second call of a turn in another form than the first")
@@ -148,12 +148,12 @@ def _with_index(opening: str, body: tuple[Piece, ...], between: str, second: tup
 
 
 def _end(tail: str, behind: str, prompt: str, ends: Collection[str]) -> str:
-    """Returns the end of `tail` that the template writes behind the turn, and the model does not.
+    """Returns the end of `tail` that the template writes after the turn, and the model does not.
 
     Args:
-        tail: the text behind the last slot of a call, or behind an answer.
-        prompt: the text behind the user's words. If all turns end alike, it begins with the end of a turn. A template
-            may write it behind each turn of the assistant, too.
+        tail: the text after the last slot of a call, or after an answer.
+        prompt: the text after the user's words. If all turns end alike, it begins with the end of a turn. A template
+            may write it after each turn of the assistant, too.
         ends: the names of the tokens that end texts, if they are known.
     """
     last = TAG.findall(behind)[-1:] or [behind.strip()]

@@ -34,7 +34,7 @@ class Underivable(Exception):
 
 @dataclass(frozen=True)
 class Probes:
-    """Renders a turn of the assistant behind a turn of the user.
+    """Renders a turn of the assistant after a turn of the user.
 
     Attributes:
         as_text: are arguments given as JSON text instead of a mapping?
@@ -63,7 +63,7 @@ class Probes:
         return self._after_user([], prompt=True)
 
     def answer(self, content: str, **fields: Any) -> str:
-        """Returns the text behind the user's words for an answer in text.
+        """Returns the text after the user's words for an answer in text.
 
         Args:
             fields: further fields of the message, such as `reasoning_content`.
@@ -71,7 +71,7 @@ class Probes:
         return self._after_user([{"role": "assistant", "content": content, **fields}], prompt=False)
 
     def calls(self, *arguments: Mapping[str, Any], content: str = "") -> str:
-        """Returns the text behind the user's words for one call per mapping of arguments.
+        """Returns the text after the user's words for one call per mapping of arguments.
 
         The calls have the names `NAMES` and the ids `ids`, in this order.
         """

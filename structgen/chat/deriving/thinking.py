@@ -47,7 +47,7 @@ def thinking_tags(probes: Probes) -> Tags | None:
 
 
 def tags_in(source: str) -> Tags | None:
-    """Returns the common tags that both stand in a template's source."""
+    """Returns the common tags that both are in a template's source."""
     return next((tags for tags in KNOWN if tags.opening.strip() in source and tags.closing.strip() in source), None)
 
 

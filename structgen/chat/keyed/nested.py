@@ -17,7 +17,7 @@ TRICKY = ('"', "\\", "\n", "'", "<", ">", "&", "é", "{", "\t")
 SCALAR_WORDS = {"true": "true", "True": "true", "false": "false", "False": "false", "null": "null", "None": "null"}
 """What models write for booleans and null -> their JSON."""
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "\\": "\\", "'": "'", '"': '"', "/": "/"}
-"""The letter behind a backslash -> the character."""
+"""The letter after a backslash -> the character."""
 
 ValueText = Callable[[Any], str]
 """Returns the text that a template writes for a value."""
@@ -28,10 +28,10 @@ class Nested:
     """How a format writes arrays and objects, or booleans and null.
 
     Attributes:
-        string: the texts before and behind a string.
-        array: the texts before the items, between two of them, and behind them.
-        object: the texts before the members, between two of them, and behind them.
-        key: the texts before and behind a member's name.
+        string: the texts before and after a string.
+        array: the texts before the items, between two of them, and after them.
+        object: the texts before the members, between two of them, and after them.
+        key: the texts before and after a member's name.
         scalars: the texts of `true`, `false` and `null`, in this order.
         without: characters that the template changes or drops in strings.
         escaped: are strings quoted as in Python, with either quote and escapes?
@@ -78,8 +78,8 @@ class Elements:
     """Writes arrays and objects as elements: an item is `<item>`, the value, `</item>`, a member likewise by its name.
 
     Attributes:
-        opening, closing: the texts before and behind a name in the tags of an element.
-        end: the text behind the name in both tags.
+        opening, closing: the texts before and after a name in the tags of an element.
+        end: the text after the name in both tags.
         item: the name of an array's items.
     """
 
@@ -162,7 +162,7 @@ def _read_off(text: ValueText) -> Nested:
 
 
 def _around(text: str, value: str) -> tuple[str, str]:
-    """Returns the texts before and behind a value.
+    """Returns the texts before and after a value.
 
     Raises:
         ValueError: the value is not in the text exactly once.

@@ -71,7 +71,7 @@ class KeyedPlans:
         return Either((declared, alone)) if members.declared else alone
 
     def _others(self, members: ArgumentSchemas, tool: str) -> list[Plan]:
-        """Returns arguments of undeclared names. None where the name comes again behind the value: no mask can tell
+        """Returns arguments of undeclared names. None where the name comes again after the value: no mask can tell
         that it is the same."""
         if any(Slot.KEY in format_.after for _, format_ in self._writer.formats):
             return []
@@ -125,11 +125,11 @@ class KeyedPlans:
         return Series((self._prefix, self._literal.plan(name), head, value, after))
 
     def of_any_name(self, tool: str) -> Plan:
-        """Returns arguments of any name and value, any number of them. No text behind a value may have its name."""
+        """Returns arguments of any name and value, any number of them. No text after a value may have its name."""
         return self.plan({"additionalProperties": True}, tool)
 
     def _member(self, name: str, schema: Mapping[str, Any], tool: str, *, needed: bool) -> Plan | None:
-        """Returns one argument behind its name, with an alternative for each spelling of its types; None if the schema
+        """Returns one argument after its name, with an alternative for each spelling of its types; None if the schema
         has no value."""
         text = json.dumps(schema)
         shapes, groups = self._read(text)

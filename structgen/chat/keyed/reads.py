@@ -65,7 +65,7 @@ class KeyedReads:
         return Series((_json("{"), Loop(argument, 0, None, self._separator) if each else Series(()), _json("}")))
 
     def _argument(self, name: str, schema: Mapping[str, Any]) -> Plan:
-        """Returns the value of an argument, and what is beside it, behind its name."""
+        """Returns the value of an argument, and what is next to it, after its name."""
         shapes = JsonSchema(schema).read().shapes
         plans = []
         for beside, writers in self._writer.groups(types_of(shapes)).items():
@@ -76,7 +76,7 @@ class KeyedReads:
         return Either(tuple(plans))
 
     def _value(self, writers: Mapping[str, ValueWriter], shapes: Sequence[Shape], sides: Around, stop: str) -> Plan:
-        """Returns the values of types that have the same texts beside them. `stop`: the text that ends the value."""
+        """Returns the values of types that have the same texts next to them. `stop`: the text that ends the value."""
         blank, plans, string = self._literal.blank(), list[Plan](), writers.get("string")
         line = optional(Fixed("\n")) if sides.padded else Series(())
         raw = string if isinstance(string, Raw) else None
@@ -174,7 +174,7 @@ class KeyedReads:
 
 def free_names(members: ArgumentSchemas, writer: KeyedArguments) -> Sequence[tuple[CharDfa, Mapping[str, Any]]]:
     """Returns the names that undeclared arguments may have, with their schemas. There are none where the name comes
-    again behind the value: no mask can tell that it is the same."""
+    again after the value: no mask can tell that it is the same."""
     if not members.others or any(Slot.KEY in format_.after for _, format_ in writer.formats):
         return []
     left, found = intersect(from_pattern(FREE_NAME), complement(literals(tuple(members.declared)))), []

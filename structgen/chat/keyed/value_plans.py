@@ -51,7 +51,7 @@ def raw_strings(
         behind: the text that ends a string. No string contains it.
         types: the JSON types of the same argument. No string looks like a value of another of these types. For example,
             `12` is not a string if the argument may be a number.
-        padded: may a line break stand before a string, and behind it? Then one at each end does not belong to it.
+        padded: may there be a line break before and after a string? Then one at each end does not belong to it.
     """
     sets = tuple(shape.strings for shape in shapes if shape.strings is not None)
     kept = _strings.__wrapped__ if any(strings.quotes for strings in sets) else _strings  # sources come and go
@@ -157,7 +157,7 @@ class NestedPlans:
         return Either(written) if written else None
 
     def _string(self, shape: Shape, types: Sequence[str]) -> Plan:
-        """Returns the strings of a shape. `types`: the JSON types that may stand in its place."""
+        """Returns the strings of a shape. `types`: the JSON types that may appear in its place."""
         if self._writer.escaped:
             assert shape.strings is not None
             made = _quoted_strings.__wrapped__ if shape.strings.quotes else _quoted_strings
@@ -237,7 +237,7 @@ class NestedPlans:
 
     @cached_property
     def _around_names(self) -> list[tuple[bytes, Plan]]:
-        """The quote before a member's name, and the plan behind the name: in Python with either quote."""
+        """The quote before a member's name, and the plan after the name: in Python with either quote."""
         behind = self._writer.key[1]
         if not self._writer.escaped:
             return [(b"", self._loose(behind))]
@@ -283,7 +283,7 @@ class ElementPlans(NestedPlans):
             elif member.required:
                 raise _too_deep()
         if not entries and any(rules.other(marks) is not None for marks in rules.marks_of_others()):
-            return None  # a name stands in two tags, and no mask can tell that it is the same
+            return None  # a name is in two tags, and no mask can tell that it is the same
         return Unordered(tuple(entries), self._loose(self._elements.opening)) if entries else Series(())
 
     def _tags(self, name: str) -> tuple[Plan, Plan]:
@@ -359,7 +359,7 @@ _COUNTED = 200
 
 
 JSON_ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-"""The letter behind a backslash in JSON -> the character that is meant."""
+"""The letter after a backslash in JSON -> the character that is meant."""
 
 
 def json_escaped(language: CharDfa) -> CharDfa:
@@ -393,8 +393,8 @@ def _escaped(language: CharDfa, letters: Mapping[str, str], never: set[int]) -> 
     """Returns the spellings of the strings in a language.
 
     Args:
-        letters: the letter behind a backslash -> the character that is meant.
-        never: the characters that stand in no spelling as they are.
+        letters: the letter after a backslash -> the character that is meant.
+        never: the characters that are in no spelling as they are.
     """
     escapes = {ord(letter): ord(meant) for letter, meant in letters.items()}
     alone = sorted({*never, 0x5C, *escapes, *escapes.values()})
@@ -411,7 +411,7 @@ def _escaped(language: CharDfa, letters: Mapping[str, str], never: set[int]) -> 
         table[:count, own[code]] = language.next[:, kinds[code]]
     for code in never:
         table[:count, own[code]] = 0
-    behind = np.arange(count, dtype=np.int32) + count - 1  # the state behind the backslash in each state
+    behind = np.arange(count, dtype=np.int32) + count - 1  # the state after the backslash in each state
     table[1:count, own[0x5C]] = behind[1:]
     for letter, meant in escapes.items():
         table[count:, own[letter]] = language.next[1:, kinds[meant]]

@@ -45,7 +45,7 @@ DOUBT = 8
 """The bound of the trust in a guess, both ways."""
 
 STRADDLED = 2
-"""The number of tokens at the end of forced text to which the text behind may belong."""
+"""The number of tokens at the end of forced text to which the text after may belong."""
 
 ANCHORS = "", "\n"
 """Texts to put first, for a tokenizer that changes the beginning of a text."""
@@ -108,7 +108,7 @@ class Spans(ForcedText):
         return self._span_at(matcher, tokens)[0]
 
     def probable(self, matcher: Matcher, tokens: Sequence[int]) -> list[int]:
-        """The tokens of the forced text, as if the text behind it did not belong to them.
+        """The tokens of the forced text, as if the text after it did not belong to them.
 
         Empty if the model has mostly chosen other tokens at the position, see `learn`.
         """
@@ -136,7 +136,7 @@ class Spans(ForcedText):
         return span
 
     def _span(self, matcher: Matcher, text: bytes, context: tuple[int, ...], *, last: bool) -> tuple[list[int], int]:
-        """The text's tokens behind the context, and how many of them are sure."""
+        """The text's tokens after the context, and how many of them are sure."""
         for size in CONTEXTS:
             before = context[max(0, len(context) - size) :]
             known = self._tokens_of(self._anchor or "", self._vocabulary.decode(before) + text)
@@ -218,10 +218,10 @@ def plain_encoder(tokenizer: Any) -> Callable[[str], list[int]]:
 
 
 class TokenBoundaries:
-    """Finds out whether the text behind forced texts of one grammar can belong to their last tokens.
+    """Finds out whether the text after forced texts of one grammar can belong to their last tokens.
 
-    A token *straddles* the end of a text if it starts inside the text and goes on beyond it. If the grammar allows no
-    straddling token that the tokenizer would choose, the text behind starts a token of its own, and the last tokens are
+    A token *straddles* the end of a text if it starts inside the text and continues beyond it. If the grammar allows no
+    straddling token that the tokenizer would choose, the text after starts a token of its own, and the last tokens are
     as sure as the others. The tokenizer itself is asked, about each straddling token and about one character of each
     kind that may follow, since some tokenizers look ahead before they split.
     """

@@ -1,7 +1,7 @@
 """Prompt lookup: the text that follows the same words in the prompt, or earlier in the answer, may follow here, too.
 
 Extracted values, names and numbers are copied token by token, so they can be guessed (Saxena 2023, "Prompt Lookup
-Decoding"). Bytes are compared, since a word has other tokens behind a quote than behind a blank.
+Decoding"). Bytes are compared, since a word has other tokens after a quote than after a blank.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Lookup:
         return b"" if match is None else match.group().lstrip()
 
     def _place(self, start: bytes) -> int | None:
-        """The index of the token behind the last place before the end where a token ends with these bytes."""
+        """The index of the token after the last place before the end where a token ends with these bytes."""
         end = len(self._text) - 1
         for _ in range(MAX_PLACES):
             offset = self._text.rfind(start, 0, end)

@@ -35,7 +35,7 @@ LikelyToken = tuple[int, float]
 
 
 def depth(beam: Hypothesis, limit: int) -> int:
-    """The number of a beam's likeliest tokens that are copied from the device, so that `limit` of them are taken."""
+    """The number of a beam's most likely tokens that are copied from the device, so that `limit` of them are taken."""
     return limit if beam.phrases is None else limit + PATIENCE
 
 
@@ -81,7 +81,7 @@ class StepLogits:
         device.
 
         Args:
-            masks: of row `first` and those behind it; None allows every token.
+            masks: of row `first` and those after it; None allows every token.
             limit: the most tokens of a row, and the most proposed ones.
             proposed: further allowed tokens of each row; may be empty.
         """
@@ -162,7 +162,7 @@ class BeamCandidates:
         beams: the search's; one that refuses a token is replaced by its successor, which knows the refusal.
         first: the index of the search's first row among those of the step.
         masks: of each beam.
-        likeliest: tokens of each beam, best first, see `depth`.
+        most likely: tokens of each beam, best first, see `depth`.
         limit: the most candidates of a beam.
         lacking: complete texts that were refused since they lack a phrase.
         losing: the number of texts that were refused since they began or ended a value, and lost a phrase by it.
@@ -190,10 +190,10 @@ class BeamCandidates:
         return {0: (Candidate(token, beam.score + log, beam.score + log) for token, log in self._left(number))}
 
     def with_phrases(self, number: int, costs: FinishingCosts, unbegun: int) -> Banks:
-        """The candidates of a beam that have begun a phrase. Their bank is minus the number of phrases that they owe.
+        """The candidates of a beam that have started a phrase. Their bank is minus the number of phrases that they owe.
 
         Args:
-            unbegun: the bytes that are owed if no phrase is begun.
+            unbegun: the bytes that are owed if no phrase is started.
         """
         beam, left = self.beams[number], self._left(number)
         banks: dict[int, list[Candidate]] = {}
@@ -204,7 +204,7 @@ class BeamCandidates:
         return {bank: iter(sorted(each, key=lambda one: -one.rank)) for bank, each in banks.items()}
 
     def learn(self, costs: FinishingCosts) -> None:
-        """Tells the costs of phrases what each beam would have to pay for going on with its own."""
+        """Tells the costs of phrases what each beam would have to pay for continuing with its own."""
         for number, beam in enumerate(self.beams):
             if owed := 0 if beam.text.done else beam.text.owed:
                 ways = [each for each in self._listed(number) if each[0] in self._proposed[number]]
@@ -268,7 +268,7 @@ class BeamCandidates:
         return None
 
     def _refuse_all(self, number: int) -> None:
-        """After so many tokens that leave a beam no room for its phrases, all others are refused at once.
+        """After this many tokens that leave a beam no room for its phrases, all others are refused at once.
 
         Those that would be tried before the best of the rest count as tried.
         """

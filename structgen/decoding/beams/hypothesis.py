@@ -36,12 +36,12 @@ _NONE = np.zeros(0, np.int64)
 
 
 class HypothesisRefusals(RowRefusals):
-    """The refusals of a hypothesis: it only takes back the last token."""
+    """The refusals of a hypothesis: it only rolls back the last token."""
 
     refusal: Refusal | None = None  # why the last token was not taken; None if it was
 
     def leave_dead_end(self, why: DeadEnd) -> None:
-        """Gives the text up, since nothing fits behind it."""
+        """Gives the text up, since nothing fits after it."""
         raise why
 
     def refuse(self, refusal: Refusal) -> None:
@@ -87,7 +87,7 @@ class Hypothesis(Session):
     def __init__(self, prompt: Prompt, vocabulary: Vocabulary, *, spans: Spans | None = None, **options: Any) -> None:
         self._forcing = spans
         self._forced: Sequence[int] = ()
-        self._unforced = -1  # the length of the text behind which forced text was refused
+        self._unforced = -1  # the length of the text after which forced text was refused
         self.lacks_phrase = self.loses_phrase = False
         super().__init__(prompt, vocabulary, **options)
         self._attempt(self._require_phrases)
@@ -109,7 +109,7 @@ class Hypothesis(Session):
 
     @property
     def why_not(self) -> StructgenError:
-        """The error that says why the text does not go on."""
+        """The error that says why the text does not continue."""
         refusal = self._refusals.refusal
         why = refusal.error() if refusal is not None else self.error or DeadEnd(self._nothing_left(), self.explaining())
         unmet = "" if self.phrases is None else self.phrases.unmet(self._transcript)
@@ -195,7 +195,7 @@ class Hypothesis(Session):
         self._refusals.never_again()
 
     def retreat(self, kept: int) -> None:
-        """The search goes back to `kept` tokens, because nothing is allowed behind this text and its neighbours."""
+        """The search goes back to `kept` tokens, because nothing is allowed after this text and its neighbours."""
         text = self._vocabulary.decode(self.tokens[kept:]).decode("utf-8", errors="replace")
         why = self._refusals.refusal
         reason, pointer = (self.why_not.message, None) if why is None else (why.reason, why.pointer)

@@ -1,4 +1,4 @@
-"""Beam search as a policy over scores: which candidates go on, which texts are kept, and when the search is over.
+"""Beam search as a policy over scores: which candidates continue, which texts are kept, and when the search is over.
 
 A beam is an incomplete text; its score is the sum of its tokens' log-probabilities. Each step offers the likeliest next
 tokens of every beam, and the best candidates of all become the next beams. A candidate that completes a text is kept if
@@ -6,7 +6,7 @@ it is among the best `count`; its score is then divided by its length to the pow
 the end of the search, is as in the beam search of transformers, which it equals if nothing is refused.
 
 Two things are new. `judge` may refuse a candidate, because of a guard for example: the next best one takes its place.
-And candidates may come from banks: a search for phrases ranks those that have them apart from those that have begun
+And candidates may come from banks: a search for phrases ranks those that have them apart from those that have started
 them, the latter by an estimate of what they will have paid when they are done (`FinishingCosts`).
 
 This module knows no model, no token's text and no tensor.
@@ -63,7 +63,7 @@ class BeamStep(Generic[T]):
     beams: list[Taken[T]] = field(default_factory=list)  # the incomplete ones
     done: list[Taken[T]] = field(default_factory=list)  # the complete ones among the best `count`
     exhausted: bool = False  # there are no other candidates
-    plain: int = 0  # with phrases: so many of the first beams are those of the plain search
+    plain: int = 0  # with phrases: this many of the first beams are those of the plain search
 
 
 Banks = Mapping[int, Iterator[Candidate]]
@@ -87,7 +87,7 @@ def select(
         judge: what a beam becomes with a token; None if it is refused.
         parents: the number of beams.
         count: the number of beams of the next step.
-        limit: the most candidates that are taken: a multiple of `count`, so that enough go on if many are complete.
+        limit: the most candidates that are taken: a multiple of `count`, so that enough continue if many are complete.
     """
     step, ranks = BeamStep[T](), Counter[int]()
     queues: _Queues[T] = _Queues(candidates, parents)
@@ -171,7 +171,7 @@ class FinishingCosts:
         """Learns from a text that owes `owed` bytes.
 
         Args:
-            ways: for each token that it may say a phrase with: its log-probability, and the bytes owed behind it.
+            ways: for each token that it may say a phrase with: its log-probability, and the bytes owed after it.
         """
         cost = max((log + self.of(behind) for log, behind in ways), default=None)
         if cost is not None:
@@ -187,7 +187,7 @@ class BestTexts(Generic[T]):
 
     Attributes:
         kept: the texts with their scores, length penalty included, best first.
-        likeliest: the greatest score of a text, without length penalty.
+        most likely: the greatest score of a text, without length penalty.
     """
 
     def __init__(self, options: Beams, budget: int) -> None:

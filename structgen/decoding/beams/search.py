@@ -4,9 +4,9 @@
 hypothesis a row: the first one that continues a hypothesis keeps its row, the others get copies, in the places of rows
 that nothing continues.
 
-A search for phrases is two searches over the same rows. The plain one takes the likeliest candidates, phrases or not,
+A search for phrases is two searches over the same rows. The plain one takes the most likely candidates, phrases or not,
 as if none were asked for: where its text has them, no worse text is found. Beside it go as many beams that have begun a
-phrase or have said them all. When the plain search would be over, only these go on.
+phrase or have said them all. When the plain search would be over, only these continue.
 
 If every hypothesis is given up before a text is complete, the search goes back to the latest step with other
 candidates, and takes the next best of these. So it finds a text if there is one, as far as `KEPT` and the limits reach:
@@ -67,7 +67,7 @@ class BeamSearch:
         self._thorough = options.early_stopping == "never"
         self._earlier: deque[tuple[Hypotheses, int, BeamStep[Hypothesis]]] = deque(maxlen=KEPT)
         self._unbegun, self._costs = root.owed, FinishingCosts()
-        self._places = options.count  # of the plain search: a text that would lose a phrase holds its own for ever
+        self._places = options.count  # of the plain search: a text that would lose a phrase holds its own forever
         self._plain, self._floor = 1, BestTexts[Hypothesis](options, root.budget)  # its beams; its complete texts
 
     @property
@@ -143,13 +143,13 @@ class BeamSearch:
         return select(offers, candidates.judge, parents=parents, count=count, limit=self.limit)
 
     def _with_phrases(self, candidates: BeamCandidates) -> BeamStep[Hypothesis]:
-        """The candidates of the plain search, if it is not over, and as many others that have begun a phrase."""
+        """The candidates of the plain search, if it is not over, and as many others that have started a phrase."""
         candidates.learn(self._costs)
         plain = self._select(candidates, candidates.of, self._plain, max(1, self._places))
         self._places = max(0, self._places - candidates.losing)
         for complete in plain.done:
             self._floor.add(complete, len(complete.text.tokens))
-        for complete in candidates.lacking:  # whose last token was taken back
+        for complete in candidates.lacking:  # whose last token was rolled back
             self._floor.add(complete, len(complete.text.tokens) + 1)
         begun = self._select(candidates, partial(candidates.with_phrases, costs=self._costs, unbegun=self._unbegun))
         going = plain.beams

@@ -24,7 +24,7 @@ from structgen.masks.words import Words, pack
 from structgen.vocabulary import Vocabulary
 
 FEW = 256
-"""A mask of at most so many tokens is turned into a list of candidates: nothing of the vocabulary's width is read."""
+"""A mask of at most this many tokens is turned into a list of candidates: nothing of the vocabulary's width is read."""
 
 KEPT_BYTES = 64 << 20
 """The most bytes of masks that are kept on the device; the least recently used goes first."""
@@ -131,7 +131,7 @@ class MaskRows:
         return row
 
     def _make_room(self, masks: int) -> None:
-        """Grows the table if a step's masks may not find room in it, beside `EVERYTHING`."""
+        """Grows the table if a step's masks may not find room in it, next to `EVERYTHING`."""
         rows = len(self.table)
         if self._fresh + masks > rows and rows < max(self._most, masks + 1):
             grown = max(masks + 1, min(2 * rows, self._most))

@@ -24,7 +24,7 @@ Entry = tuple[int, int]
 RECENT = 4
 """The number of choices whose logits are kept, so that a guard or a validator can have one made again."""
 ALTERNATIVES = 8
-"""The number of likeliest allowed tokens that are kept for each choice."""
+"""The number of most likely allowed tokens that are kept for each choice."""
 LEAST_REFUSED = 1e-3
 """The least probability of a refused token that is kept. No token is searched if the mask takes less away."""
 
@@ -38,10 +38,10 @@ class ChosenToken:
         chance: the token's probability among the allowed ones.
         removed: the probability that the mask took away, 0 to 1.
         entropy: of the allowed tokens' distribution, in nats; NaN without a mask.
-        alternatives: the likeliest allowed tokens with their probability among the allowed, likeliest first.
-        others: the allowed tokens beside these, likewise, where there are few and the run is on the host; else empty.
-        refused: for a trace, the forbidden ones among the likeliest of all tokens, with their probability before the
-            mask, likeliest first.
+        alternatives: the most likely allowed tokens with their probability among the allowed, most likely first.
+        others: the allowed tokens next to these, likewise, where there are few and the run is on the host; else empty.
+        refused: for a trace, the forbidden ones among the most likely of all tokens, with their probability before the
+            mask, most likely first.
         allowed: for a trace, the number of tokens that the mask allows; None without a mask.
     """
 
@@ -161,7 +161,7 @@ def measured(scores: Scores, words: Words | None, token: int, *, traced: bool = 
 
 
 def _refused(weights: Scores, total: float, removed: float, words: Words) -> tuple[tuple[int, float], ...]:
-    """The forbidden tokens among the likeliest of all."""
+    """The forbidden tokens among the most likely of all."""
     if removed < LEAST_REFUSED:
         return ()
     top = [(int(i), float(weights[i]) / total) for i in _highest(weights)]
@@ -191,7 +191,7 @@ def measured_together(scores: Tensor, masks: Tensor, chosen: Tensor, *, traced: 
 
     Returns:
         float32[rows, 4 + 2 * ALTERNATIVES]: log-probability (NaN if nothing was chosen), chance, removed, entropy, ids,
-        probabilities; if traced, also ids and probabilities of the likeliest refused tokens.
+        probabilities; if traced, also ids and probabilities of the most likely refused tokens.
     """
     chosen = chosen.unsqueeze(1)
     total = scores.logsumexp(dim=-1, keepdim=True)
@@ -248,16 +248,16 @@ class RecentLogits:
         before.append(known)
 
     def at(self, length: int) -> KnownLogits | None:
-        """The logits behind `length` tokens; None if they are not kept any more."""
+        """The logits after `length` tokens; None if they are not kept any more."""
         return next((known for known in reversed(self._known) if known.length == length), None)
 
     def scores(self, length: int) -> Tensor | None:
-        """The logits behind `length` tokens: float[width]; None if they are not those of the last choice."""
+        """The logits after `length` tokens: float[width]; None if they are not those of the last choice."""
         last = self._known[-1] if self._known else None
         return None if last is None or last.length != length else last.logits[last.row]
 
     def measured(self, length: int, token: int) -> ChosenToken | None:
-        """The measures of a token behind `length` others; None if the logits are not kept any more."""
+        """The measures of a token after `length` others; None if the logits are not kept any more."""
         known = self.at(length)
         return None if known is None else measured(known.logits[known.row].float().cpu().numpy(), known.words, token)
 

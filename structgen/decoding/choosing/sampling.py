@@ -33,7 +33,7 @@ UNDECIDED = -1
 """Stands for a token if a device's draw needs more sorted columns: ask `pick`."""
 
 KEEP = 256
-"""The number of likeliest columns that a device sorts at first."""
+"""The number of most likely columns that a device sorts at first."""
 
 WIDER = 16
 """The factor by which the number grows if it was too small."""
@@ -42,7 +42,7 @@ EXACT = 1 << 24
 """The whole numbers up to this are exact in float32."""
 
 COLDEST, HOTTEST = 1e-30, 1e30
-"""Temperatures beyond these divide to NaN. At the first only the likeliest tokens are left, at the other all allowed
+"""Temperatures beyond these divide to NaN. At the first only the most likely tokens are left, at the other all allowed
 tokens are equally likely."""
 
 TAIL = 64
@@ -159,7 +159,7 @@ class Sampler:
     """Draws for all rows of a batch at once, on the device of their scores.
 
     Args:
-        keep: the number of likeliest columns that are sorted for top-p; `widen` raises it.
+        keep: the number of most likely columns that are sorted for top-p; `widen` raises it.
 
     Attributes:
         draws: some row is not greedy.
@@ -285,7 +285,7 @@ def _only_typical(weights: Tensor, typical_p: Tensor, precise: torch.dtype) -> T
 class Draws:
     """The random numbers of one row: SplitMix64 (Steele, Lea and Flood, 2014), indexed by number instead of by state.
 
-    Each belongs to a text: it is the n-th draw behind the text. So it does not depend on other draws or on the text's
+    Each belongs to a text: it is the n-th draw after the text. So it does not depend on other draws or on the text's
     tokens: tokens that are added without a draw do not shift the others.
     """
 
@@ -294,7 +294,7 @@ class Draws:
         self._drawn: Counter[int] = Counter()
 
     def behind(self, text: bytes | bytearray) -> float:
-        """The next draw behind a text, in [0, 1): one of 2**53 numbers."""
+        """The next draw after a text, in [0, 1): one of 2**53 numbers."""
         return self._next(len(text) << 32 | crc32(text[-TAIL:]))
 
     def anywhere(self) -> float:

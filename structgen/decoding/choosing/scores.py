@@ -89,10 +89,10 @@ class Penalties(NamedTuple):
 def penalties(
     rows: Sequence[Sampling], counted: Sequence[tuple[Sequence[int], Sequence[int]]], width: int
 ) -> Penalties:
-    """The penalties of each row behind its prompt and text.
+    """The penalties of each row after its prompt and text.
 
     The repetition penalty applies once to each token of the prompt or the text, as in transformers. The frequency
-    penalty counts each time that a token stands in the text, the presence penalty only the first, as in OpenAI's API.
+    penalty counts each time that a token is in the text, the presence penalty only the first, as in OpenAI's API.
 
     Args:
         counted: of each row, the token ids before its own and its own; ids from `width` on have no score.

@@ -131,7 +131,7 @@ class ExactSession(Session):
         """Adds the law of the next token to the tree, unless another row has.
 
         Args:
-            logits: float[width] on the host, behind the row's last token.
+            logits: float[width] on the host, after the row's last token.
         """
         self._reads += 1
         if self.row.error is not None:
@@ -164,7 +164,7 @@ class ExactSession(Session):
                 return
             else:
                 assert self._draws is not None
-                if self._weighs and node.alive > 0:  # it always goes on, with a smaller weight
+                if self._weighs and node.alive > 0:  # it always continues, with a smaller weight
                     self._log_weight += math.log(node.alive / self._then)
                     self._then = node.alive
                 token = self._mass.draw(node, self._draws.anywhere() * self._then)
@@ -298,17 +298,17 @@ class ExactSession(Session):
 
 
 def walk_known(sessions: Iterable[Session]) -> None:
-    """Before the model reads: lets rows go on that wait for a text another row has read."""
+    """Before the model reads: lets rows continue that wait for a text another row has read."""
     for session in sessions:
         if isinstance(session, ExactSession) and session.can_walk:
             session.walk()
 
 
 def draw_texts(sessions: Sequence[Session], logits: Tensor) -> None:
-    """Lets the rows that draw whole texts learn from the logits, and go on.
+    """Lets the rows that draw whole texts learn from the logits, and continue.
 
     Args:
-        logits: float[sessions, width], behind each one's last token.
+        logits: float[sessions, width], after each one's last token.
     """
     exact = [(row, session) for row, session in enumerate(sessions) if isinstance(session, ExactSession)]
     if not exact:

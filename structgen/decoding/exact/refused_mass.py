@@ -6,8 +6,8 @@ once which next tokens are refused, a guard or a validator one text at a time. R
 prefix on the way to the root.
 
 A *try* begins at the root, with the alive share Z, and draws each next token in proportion to its probability times its
-node's alive share. Meanwhile it, or another row, may learn that less is alive of the node where it stands: `now`
-instead of the share `then` at which the node was taken. The try goes on with probability now / then, and is given up
+node's alive share. Meanwhile it, or another row, may learn that less is alive of the node where it is: `now`
+instead of the share `then` at which the node was taken. The try continues with probability now / then, and is given up
 otherwise. All shares but the first cancel, so a try ends with the valid text x with probability p(x) / Z, whatever was
 known or learned: a text has the law p(x) / V, and a try gives one with probability V / Z. (Adaptive rejection with a
 trie: CARS, arXiv 2510.01902.)
@@ -40,7 +40,7 @@ KEPT_BYTES = 256 << 20
 
 
 class NextTokens:
-    """The alive part of the law of the next token behind one prefix.
+    """The alive part of the law of the next token after one prefix.
 
     Args:
         ids: int64[n], ascending.
@@ -98,15 +98,15 @@ class NextTokens:
 
 @dataclass(eq=False, slots=True)
 class Prefix:
-    """A text that was begun."""
+    """A text that was started."""
 
     parent: Prefix | None
     token: int  # the last one
-    chance: float  # the token's probability behind the parent
+    chance: float  # the token's probability after the parent
     children: dict[int, Prefix]
-    alive: float = 1.0  # the probability of going on in a way that is not known to be refused
+    alive: float = 1.0  # the probability of continuing in a way that is not known to be refused
     law: NextTokens | None = None  # of the next token; None if it is not known, or not kept
-    finish: Finish | None = None  # how the text ends here; None if it goes on
+    finish: Finish | None = None  # how the text ends here; None if it continues
     choice: ChosenToken | None = None  # the measures of the token
 
     def tokens(self) -> list[int]:
@@ -134,7 +134,7 @@ class RefusedMass:
         self._validity: LogValidity | None = None
 
     def draw(self, node: Prefix, point: float) -> int | None:
-        """The next token behind a node whose law is known; None if the try is given up.
+        """The next token after a node whose law is known; None if the try is given up.
 
         Args:
             point: a random number in [0, the node's alive share when it was taken).
@@ -144,7 +144,7 @@ class RefusedMass:
         return node.law.token_at(point) if point < node.alive else None
 
     def learn(self, node: Prefix, law: NextTokens) -> None:
-        """Sets the law of the next token behind a node, and with it the alive share."""
+        """Sets the law of the next token after a node, and with it the alive share."""
         for token, child in node.children.items():
             law.weigh(token, child.chance * child.alive)
         node.law = law

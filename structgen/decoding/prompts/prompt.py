@@ -47,10 +47,10 @@ class Prompt:
     """One checked prompt.
 
     Attributes:
-        ids: the tokens that the model goes on from, or that the encoder reads. Empty if the encoder reads no text.
+        ids: the tokens that the model continues from, or that the encoder reads. Empty if the encoder reads no text.
         inputs: further arguments of the model's forward pass, each for one row; may be empty for a model that has its
             own way of reading prompts. None for text.
-        start: for encoder-decoder models, the tokens that the decoder goes on from.
+        start: for encoder-decoder models, the tokens that the decoder continues from.
     """
 
     ids: list[int]

@@ -1,4 +1,4 @@
-"""`absent=`: where a member may be null, a threshold decides between null and a value, not the likeliest token.
+"""`absent=`: where a member may be null, a threshold decides between null and a value, not the most likely token.
 
 The policy. The first token of such a member's value is a choice between null and all values together. If the
 probability of null reaches the threshold, only null is allowed there, else only a value.
@@ -9,7 +9,7 @@ goes back and writes null. (In a first trial over 80 members, with both models o
 choice alone told absent from present best, the probability of null alone worst; later choices were of no help.)
 
 Some tokenizers have one token for the end of a name and the beginning of a string, as `": "`. Where only a string or
-null may come, the choice between it and `": `, behind which null comes, decides.
+null may come, the choice between it and `": `, after which null comes, decides.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from structgen.trace.records import Absence
 from structgen.vocabulary import Vocabulary
 
 BETWEEN = b" \n\t\r:"
-"""What stands between a name and its value."""
+"""What is between a name and its value."""
 EVEN = 0.5
 """The threshold of `absent="ask"`."""
 
@@ -221,7 +221,7 @@ class AbsenceRow(RowCheck):
         return _Place(index, start, pointer, share, threshold, is_null, *masks)
 
     def _walks(self, text: Transcript, *behind: bytes) -> list[Walk]:
-        """How texts go on before the last token."""
+        """How texts continue before the last token."""
         matcher = text.matcher
         assert matcher is not None  # of plain text nothing is asked
         automaton, before = matcher.grammar.automaton, matcher.earlier(1)
@@ -229,7 +229,7 @@ class AbsenceRow(RowCheck):
             return [Walk(automaton, each, before) for each in behind]
 
     def _takes_only_strings(self, text: Transcript, end: bytes) -> bool:
-        """Is a string or null all that may stand behind the end of a name?"""
+        """Is a string or null all that may appear after the end of a name?"""
         lead = end if end.endswith(b" ") else end + b" "
         other = [walk.taken > len(lead) for walk in self._walks(text, *(lead + bytes([each]) for each in b'"n-1tf[{'))]
         return all(other[:2]) and not any(other[2:])
@@ -261,9 +261,9 @@ def _is_in(reader: PointerReader, place: _Place) -> bool:
 
 @dataclass(frozen=True)
 class _Kinds:
-    """Tokens, as masks: those with which null, a string or any other value begins, behind white space and a colon.
+    """Tokens, as masks: those with which null, a string or any other value begins, after white space and a colon.
 
-    Then those that end a name and begin nothing behind it, and those that begin a string there.
+    Then those that end a name and begin nothing after it, and those that begin a string there.
     """
 
     null: Words

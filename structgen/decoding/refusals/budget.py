@@ -8,7 +8,7 @@ one comparison, of the tokens left with the bytes of the shortest close.
 A value that exceeds a cap (see `caps`) is closed in the same way: the tokens that make it longer are forbidden.
 
 A call of a tool is neither closed nor exchanged for another one: nobody may act on what the model did not write. It
-goes on until a limit comes, and the row ends there (`CutOff`).
+continues until a limit comes, and the row ends there (`CutOff`).
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from structgen.trace.records import Cap, Finish
 TRIES = 4
 """Tokens that are refused in one place before only the close is allowed."""
 ROOM_FOR_GUARDS = 64
-"""With so many tokens to spare, the guards are not asked whether they agree to the close."""
+"""With this many tokens to spare, the guards are not asked whether they agree to the close."""
 ROOM_TO_ROAM = 64
-"""With so many tokens to spare, the row may begin a text for which no close is known."""
+"""With this many tokens to spare, the row may begin a text for which no close is known."""
 MAX_QUOTED = 1 << 14
 """The bytes of the longest text that is written out for the message that the budget has no room for it."""
 MAX_NEW_TOKENS = "max_new_tokens"
@@ -130,12 +130,12 @@ class Steering(RowRule):
         text.states[self] = {0: self.start(())}
 
     def _place(self, text: Transcript, count: int | None = None) -> LimitPlace:
-        """What is known of the place behind the first `count` tokens, by default behind all."""
+        """What is known of the place after the first `count` tokens, by default after all."""
         place: LimitPlace = text.states[self].get(len(text.tokens) if count is None else count, NOWHERE)
         return place
 
     def refuses(self, text: Transcript) -> bool:
-        """Was a token refused behind the text?"""
+        """Was a token refused after the text?"""
         return bool(text.states[self].get(len(text.tokens), NOWHERE).tokens)
 
     def closed_by_budget(self, text: Transcript) -> bool:
@@ -167,7 +167,7 @@ class Steering(RowRule):
         return self.limit if self.closed_by_budget(text) else ""
 
     def keeps(self, text: Transcript) -> bool:
-        """May the row go on from here within its limits, or does it end? See `RowRule`."""
+        """May the row continue from here within its limits, or does it end? See `RowRule`."""
         token = text.tokens[-1]
         limit = None if token in self._grammar.vocabulary.end_ids else self.exceeded(text)
         if limit is None:
@@ -185,7 +185,7 @@ class Steering(RowRule):
             text.cut_off = CutOff(count, name, self._limit(name), token)
             return False
         place, own = self._place(text, count), name == self._name
-        text.states[self].pop(count + 1, None)  # behind the token, which is taken back
+        text.states[self].pop(count + 1, None)  # after the token, which is rolled back
         text.states[self][count] = place._replace(
             tokens=(*place.tokens, token),
             names=(*place.names, name),
@@ -197,7 +197,7 @@ class Steering(RowRule):
         return False
 
     def exceeded(self, text: Transcript, *, forced: bool = False) -> Reached | None:
-        """The limit because of which the last token must be refused; None if the row may go on.
+        """The limit because of which the last token must be refused; None if the row may continue.
 
         Args:
             forced: only the last token was allowed, so it exceeds no cap.
@@ -268,7 +268,7 @@ class Steering(RowRule):
     def close_now(self, text: Transcript, seconds: float) -> list[int] | None:
         """The tokens of the shortest close, because a deadline has come; None if values are not closed.
 
-        Calls are cut off where they stand: there are no tokens.
+        Calls are cut off where they are: there are no tokens.
 
         Raises:
             DeadEnd: none is known.
@@ -319,7 +319,7 @@ class Steering(RowRule):
         return left if left.any() or not self.waive(text) else words
 
     def waive(self, text: Transcript) -> bool:
-        """Waives the caps behind the text, because they left nothing; False if none held there."""
+        """Waives the caps after the text, because they left nothing; False if none held there."""
         place = self._place(text)
         if not place.names or place.waived or self._name in place.names:
             return False
@@ -350,7 +350,7 @@ class Steering(RowRule):
         return f": {veto.reason} conflicts with {quoted(end.decode(errors='replace'))}"
 
     def _closing_words(self, matcher: Matcher, place: LimitPlace, text: Transcript) -> Words:
-        """The tokens that close a value which has reached a cap, or go on behind it."""
+        """The tokens that close a value which has reached a cap, or continue after it."""
         name, caps, speller = place.names[-1], self.cap_reader, self._closing.speller
         in_string = caps is not None and caps.in_string(text)
         if isinstance(caps, PartCaps) and place.bare:

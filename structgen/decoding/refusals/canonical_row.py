@@ -1,6 +1,6 @@
 """Canonical tokens in the decode loop: a row takes only the tokens that the tokenizer itself makes of its text.
 
-The policy. A token is allowed if the row stays canonical with it and can go on canonically behind it. To find out the
+The policy. A token is allowed if the row stays canonical with it and can continue canonically after it. To find out the
 latter, some tokens are looked ahead: a token that begins a literal in another way than the tokenizer is canonical so
 far, but leads nowhere. Only the chosen token is checked, since a model's own choice mostly leads on. If it does not,
 all others are checked, if they are few, and another one is chosen from the same logits. So a draw has the distribution
@@ -52,7 +52,7 @@ class CanonicalRow(RowRule):
         self._last: tuple[CanonicalState, Overlap] | None = None  # found by `keeps`, needed by the next `allowed`
 
     def start(self, prompt: Sequence[int], *, joined: bool = False) -> CanonicalPlace:
-        """The place behind a prompt and the thinking, if any; see `canonical_start`."""
+        """The place after a prompt and the thinking, if any; see `canonical_start`."""
         return CanonicalPlace(canonical_start(self._vocabulary, prompt, joined=joined))
 
     def feed(self, state: CanonicalPlace, token: int, piece: bytes) -> CanonicalPlace:
@@ -60,7 +60,7 @@ class CanonicalRow(RowRule):
         return CanonicalPlace(self._canonical.behind([token]) if after is None else after)
 
     def restart(self, text: Transcript, prompt: Sequence[int], healed: int | None = None) -> None:
-        """The text begins behind another prompt.
+        """The text begins after another prompt.
 
         Args:
             healed: the number of the text's first tokens that the prompt's last one stands for; None without healing.
@@ -73,7 +73,7 @@ class CanonicalRow(RowRule):
         return sum(place.relaxed for count, place in text.states[self].items() if count < len(text.tokens))
 
     def following(self, prompt: Sequence[int], after: Mapping[int, int]) -> list[int]:
-        """The tokens that are canonical behind a prompt, and behind which the text can go on canonically.
+        """The tokens that are canonical after a prompt, and after which the text can continue canonically.
 
         Args:
             after: the tokens to check, each with its position in the grammar, if there is one.
@@ -123,7 +123,7 @@ class CanonicalRow(RowRule):
         return everything(self._vocabulary) if words is None else words
 
     def keeps(self, text: Transcript) -> bool:
-        """Can the text go on canonically behind the last token? See `RowRule`."""
+        """Can the text continue canonically after the last token? See `RowRule`."""
         matcher, token, before = text.matcher, text.tokens[-1], text.state(self, len(text.tokens) - 1)
         state = text.state(self).state
         if before.asked or before.relaxed:
@@ -144,7 +144,7 @@ class CanonicalRow(RowRule):
         return False
 
     def forces(self, matcher: Matcher, text: Transcript, token: int) -> bool:
-        """Is this the only token with which the text can go on?"""
+        """Is this the only token with which the text can continue?"""
         state = text.state(self).state
         live = None if self._continuations is None else self._continuations.live(matcher.position, state)
         return live is not None and only_token(live) == token

@@ -48,7 +48,7 @@ class Level(NamedTuple):
 
 
 class CapState(NamedTuple):
-    """The state behind the text that was read."""
+    """The state after the text that was read."""
 
     end: int  # bytes read
     kind: int  # STRING or SCALAR if the text ends within one, else NONE
@@ -106,7 +106,7 @@ class CapReader:
         return reached
 
     def after(self, state: CapState, said: bytes | bytearray) -> tuple[CapState, Reached]:
-        """The state behind more of a text, and what that has reached."""
+        """The state after more of a text, and what that has reached."""
         after, continued = _read_on(state, said)
         after = self._bounded(after, said)
         name, array = self._exceeded(after, continued, said)
@@ -118,7 +118,7 @@ class CapReader:
         tail = said[-min(self._blanks, len(said)) - 1 :]
         blank = len(said) - len(tail) + len(tail.rstrip(_MAY_BE_BLANK))  # where the blanks at the end begin
         level, items = state.top, self._items
-        while level is not None:  # each open array may still begin so many items
+        while level is not None:  # each open array may still begin this many items
             if level.array:
                 items = min(items, self._items - level.items)
             level = level.parent
@@ -145,7 +145,7 @@ class CapReader:
         return None, -1
 
     def adds_items(self, text: Transcript, length: int, said: bytes, array: int) -> bool:
-        """Does `said` add items to an array behind the first `length` bytes of the text?"""
+        """Does `said` add items to an array after the first `length` bytes of the text?"""
         return _adds_items(text.states[self], length, said, array)
 
 
@@ -156,7 +156,7 @@ class PartState(NamedTuple):
     tokens: int = 0  # the number of tokens before that place
     until: int = 0  # as in `CapState`
     start: int = 0  # the first byte of the JSON value in which the text is
-    inner: CapState | None = None  # behind the text of that value; None outside of one
+    inner: CapState | None = None  # after the text of that value; None outside of one
     close: tuple[int, bytes] | None = None  # where the end of a bare string began at a cap, and this end
 
 
@@ -218,7 +218,7 @@ class PartCaps:
         return state._replace(start=start, inner=inner)
 
     def _reached(self, state: PartState, text: Transcript) -> tuple[PartState, Reached]:
-        """The state behind the last token, and what that has reached; `state` has read the text before it."""
+        """The state after the last token, and what that has reached; `state` has read the text before it."""
         said, value, before = text.said, state.reading.open_value, text.said_before_last
         if state.close is not None:
             return self._read_closing(state, text)
@@ -297,7 +297,7 @@ def _adds_items(states: dict[int, CapState], length: int, said: bytes, array: in
 
 
 def _read_on(state: CapState, said: bytes | bytearray) -> tuple[CapState, list[Level]]:
-    """The state behind the whole text, and the arrays in which a comma announced another item."""
+    """The state after the whole text, and the arrays in which a comma announced another item."""
     offset, kind, start, top, _ = state
     continued: list[Level] = []
     while offset < len(said):
@@ -326,7 +326,7 @@ def _read_on(state: CapState, said: bytes | bytearray) -> tuple[CapState, list[L
 
 
 def _end_of_value(kind: int, said: bytes | bytearray, offset: int) -> int:
-    """How far a string, number or word goes on. A backslash at the end is left for the byte behind it."""
+    """How far a string, number or word continues. A backslash at the end is left for the byte after it."""
     match = (_STRING if kind == STRING else _SCALAR).match(said, offset)
     return offset if match is None else match.end()
 
@@ -339,7 +339,7 @@ def _with_item(top: Level | None, end: int) -> Level | None:
 def _ends_blank(said: bytes | bytearray, end: int, cap: int) -> bool:
     """Does the text end in more than `cap` blanks and newlines, escaped ones included?
 
-    A backslash behind them, at `end`, counts as the beginning of another one.
+    A backslash after them, at `end`, counts as the beginning of another one.
     """
     begun = end < len(said)
     offset, count = len(said) - begun, int(begun)

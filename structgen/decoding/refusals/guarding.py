@@ -1,7 +1,7 @@
 """Guards in the decode loop: the texts that one row's guards refuse, and their masks.
 
 The policy. A veto refuses the tokens up to the one that completed the offence. The row goes back to a place where the
-model would rather have said something else (`retry_tree`), first behind the token that holds the offence's first byte,
+model would rather have said something else (`retry_tree`), first after the token that holds the offence's first byte,
 and chooses again, from the same logits if it can. After `Limits(rollbacks=...)` rollbacks the guards' masks come before
 every choice: they forbid the tokens that would complete an offence.
 
@@ -51,7 +51,7 @@ def guards_of(given: Sequence[Guard[Any]], banned: Sequence[str], target: Target
     if not banned:
         return list(given)
     words, constraint = BannedWords(banned, scope="strings" if target.is_json else "text"), target.constraint
-    if isinstance(constraint, JsonSchema) and constraint.registry is None:  # all names stand in the schema itself
+    if isinstance(constraint, JsonSchema) and constraint.registry is None:  # all names are in the schema itself
         words = words.with_names(texts_in(constraint.document()))
     return [*given, words]
 
@@ -85,7 +85,7 @@ class Guarding(GuardCheck):
         """See `RowCheck`. If the rollbacks are spent, the guards look ahead from now on.
 
         Raises:
-            DeadEnd: they did already, or there is no token to take back.
+            DeadEnd: they did already, or there is no token to roll back.
             ValidationFailed: `Limits(validations=...)` values in calls were refused before.
         """
         if isinstance(veto, ArgumentVeto):
@@ -115,7 +115,7 @@ class Guarding(GuardCheck):
         return self.guards.vetoes(self.heard(text)[1].states, words, self._vocabulary)
 
     def listener(self, text: Transcript, said: bytes | bytearray) -> GuardListener:
-        """Tells what the guards would say of more text behind these bytes, which the text begins with."""
+        """Tells what the guards would say of more text after these bytes, which the text begins with."""
         _, (states, length) = self.heard(text)
         return GuardListener(self.guards, states, bytes(said[length:]))
 
@@ -128,7 +128,7 @@ class Guarding(GuardCheck):
 
 
 class GuardListener:
-    """The guards behind a text, whose last bytes they may not have read yet; a `Listener`.
+    """The guards after a text, whose last bytes they may not have read yet; a `Listener`.
 
     Attributes:
         state: None if they refuse these bytes.
@@ -143,7 +143,7 @@ class GuardListener:
         return None if isinstance(after, Veto) else after
 
     def refusal(self, text: bytes) -> Veto | None:
-        """The veto against more bytes or an end behind them."""
+        """The veto against more bytes or an end after them."""
         after = None if self.state is None else self._guards.feed(self.state, text)
         return after if after is None or isinstance(after, Veto) else self._guards.finish(after)
 

@@ -3,7 +3,7 @@
 A list ends sooner, or one value becomes another one that the text itself suggests (`nearby`), as the sum of its lines
 for a total. What differs latest comes first, within a list its earlier end; that it has no items comes last. Where no
 single change is accepted but one is refused for another reason, the rule that was broken first is mended: from there
-the search goes on.
+the search continues.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Mend(NamedTuple):
     """A change to a text."""
 
     place: int  # where it begins
-    shown: bytes  # the text from which the row may go on: up to the end of a list that ends sooner, else all
+    shown: bytes  # the text from which the row may continue: up to the end of a list that ends sooner, else all
     text: bytes  # all of it
     is_empty: bool = False  # a list has no items any more
 

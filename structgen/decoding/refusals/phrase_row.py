@@ -106,7 +106,7 @@ class PhraseRow(RowRule):
         return self.phrases.unmet(text.state(self))
 
     def owed_with(self, text: Transcript, following: Sequence[int]) -> list[Owed]:
-        """What the phrases still need behind each of some next tokens."""
+        """What the phrases still need after each of some next tokens."""
         return self.phrases.owed_with(text.state(self), following, self._vocabulary)
 
     def proposals(self, words: Words, text: Transcript) -> NDArray[np.int64]:
@@ -122,7 +122,7 @@ class PhraseRow(RowRule):
         return words if refused is None else words & ~refused
 
     def keeps(self, text: Transcript) -> bool:
-        """Can all phrases still be said behind the last token? See `RowRule`."""
+        """Can all phrases still be said after the last token? See `RowRule`."""
         matcher, before = text.matcher, text.state(self, len(text.tokens) - 1)
         piece = self._vocabulary.token(text.tokens[-1])
         is_lost, leaves = self.phrases.feed(before, piece) is None, False
@@ -135,7 +135,7 @@ class PhraseRow(RowRule):
         return not is_lost
 
     def refuses(self, text: Transcript, token: int) -> bool:
-        """Is a text token refused behind the text? If so, it is forbidden there, without being taken.
+        """Is a text token refused after the text? If so, it is forbidden there, without being taken.
 
         False where only taking it tells.
         """
@@ -150,7 +150,7 @@ class PhraseRow(RowRule):
         return True
 
     def refuse_all(self, text: Transcript, words: Words) -> NDArray[np.int64]:
-        """Forbids all tokens of a mask behind which not all phrases can be said.
+        """Forbids all tokens of a mask after which not all phrases can be said.
 
         Returns:
             Those of them that begin or end a value. None are forbidden where only single tokens are judged.
@@ -164,7 +164,7 @@ class PhraseRow(RowRule):
         return leaving
 
     def _loses(self, before: Progress, piece: bytes, grammar: Grammar, position: int) -> bool:
-        """Are the phrases impossible behind one more token, which leads to a position?"""
+        """Are the phrases impossible after one more token, which leads to a position?"""
         after = self.phrases.feed(before, piece)
         return after is None or not self.phrases.has_room(after, grammar, position)
 
@@ -206,7 +206,7 @@ class PhraseRow(RowRule):
 
 
 class PhraseListener:
-    """The phrases behind a text, together with other listeners; a `Listener`.
+    """The phrases after a text, together with other listeners; a `Listener`.
 
     Attributes:
         state: None if the others refuse the text.

@@ -1,11 +1,11 @@
 """The retry policy: a tree of the texts that a row has tried, and the places where it retries after a refusal.
 
-A text is refused because nothing fits behind it (a dead end), because a guard vetoes it, or because a validator refuses
+A text is refused because nothing fits after it (a dead end), because a guard vetoes it, or because a validator refuses
 its last value. Exactly that path of tokens is forbidden from then on. Forbidding its first token would lose good texts
 that begin alike; forbidding only its last token would turn *150* into *1500*. So each node of the tree stores how much
 of the model's probability is untried there: the children are refused texts or lead to some, and the rest belongs to
 all other texts. Going on from a node with a token that is none of its children gives a text that is new, and each new
-text lies behind exactly one node. So no text comes twice, none is lost, and a finite set of texts is searched whole.
+text comes after exactly one node. So no text comes twice, none is lost, and a finite set of texts is searched whole.
 
 A row that samples draws the place by the untried probability. This gives each text its probability given that it is
 none of the refused ones, as far as the row samples by the model's probabilities (Shi, Bieber and Sutton, *Incremental
@@ -32,7 +32,7 @@ from structgen.decoding.choosing.measure import Entry
 from structgen.errors import DeadEnd, StructgenError
 
 PATIENCE = 16
-"""Texts behind which no place was left before the steps back grow."""
+"""Texts after which no place was left before the steps back grow."""
 
 LEAST = 1e-9
 """The untried probability if the model sees hardly any other token: other tokens may still be allowed."""
@@ -40,7 +40,7 @@ LEAST = 1e-9
 
 @dataclass(eq=False, slots=True)
 class TriedNode:
-    """A text that was begun."""
+    """A text that was started."""
 
     entry: Entry | None = None  # where the node's token was measured
     left: float = 1.0  # the untried probability: that of the next tokens that are no children
@@ -54,7 +54,7 @@ Path = tuple[tuple[int, TriedNode], ...]
 
 @dataclass(frozen=True, slots=True)
 class RetryPlace:
-    """A node from which a row can go on."""
+    """A node from which a row can continue."""
 
     path: Path  # of the text before the place
     node: TriedNode  # the path's last node
@@ -74,11 +74,11 @@ class Refusal:
     """A text that must not be said.
 
     Attributes:
-        tokens: of the text, up to the one that completed the offence or behind which nothing fits.
+        tokens: of the text, up to the one that completed the offence or after which nothing fits.
         depths: how many of the tokens to keep: the first number that leaves another text counts.
         error: makes the error to raise if no other text is left.
         pointer: of the JSON value that a validator refuses; None for any other reason.
-        instead: texts to go on from before any other place is tried, as tokens.
+        instead: texts to continue from before any other place is tried, as tokens.
         idle: the indexes of the tokens whose change cannot help.
     """
 
@@ -174,7 +174,7 @@ class RetryTree:
         return [] if path is None else list(path[-1][1].children)
 
     def places(self, refusal: Refusal) -> Iterator[RetryPlace]:
-        """The places behind the tokens to keep, those nearest to the end of the text first.
+        """The places after the tokens to keep, those nearest to the end of the text first.
 
         The caller closes a place where nothing is allowed before it asks for the next.
         """
@@ -187,7 +187,7 @@ class RetryTree:
                 yield place
 
     def _begun(self, tokens: Sequence[int]) -> RetryPlace | None:
-        """The place behind a text that is given, not chosen by the model; None if it was tried."""
+        """The place after a text that is given, not chosen by the model; None if it was tried."""
         node, is_new, path = self._root, False, list[tuple[int, TriedNode]]()
         for token in tokens:
             child = node.children.get(token)
@@ -208,7 +208,7 @@ class RetryTree:
         return [*range(nearest, 0, -step), 0] if nearest >= 0 else []
 
     def _next(self, tokens: Sequence[int]) -> RetryPlace | None:
-        """The next place behind these tokens: the likeliest, or a drawn one."""
+        """The next place after these tokens: the most likely, or a drawn one."""
         path = self._path(tokens)
         places = [] if path is None else list(self._open(path))
         if not places:
@@ -220,7 +220,7 @@ class RetryTree:
         return places[int(np.searchsorted(shares, self._draw() * shares[-1], side="right"))][1]
 
     def _open(self, path: Path) -> Iterator[tuple[float, RetryPlace]]:
-        """The places behind a path with untried probability, each with its logarithm."""
+        """The places after a path with untried probability, each with its logarithm."""
         waiting = [(path, 0.0)]
         while waiting:
             path, log = waiting.pop()

@@ -1,8 +1,8 @@
-"""What one row may take next, and where it goes on when its text is refused.
+"""What one row may take next, and where it continues when its text is refused.
 
 The masks are the constraint's, less what limits, guards, phrases, canonical tokens and earlier tries forbid.
-`retry_tree` gives the places to go back to. To go to one, the row takes back the tokens that are not on the way there
-and takes those that are. From a place where nothing is allowed it goes on to the next.
+`retry_tree` gives the places to go back to. To go to one, the row rolls back the tokens that are not on the way there
+and takes those that are. From a place where nothing is allowed it continues to the next.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class RowRefusals:
     text: Transcript
     rules: Rules
     recent: RecentLogits
-    undone: list[Undone] = field(default_factory=list)  # the texts that were taken back
+    undone: list[Undone] = field(default_factory=list)  # the texts that were rolled back
     ledger: Ledger | None = None  # the batch's measures, if it takes any
     _retry: _Retry | None = field(default=None, init=False)
 
@@ -110,7 +110,7 @@ class RowRefusals:
         self.recent.clear()
 
     def leave_dead_end(self, why: DeadEnd) -> None:
-        """Nothing fits behind the text: goes on with another one."""
+        """Nothing fits after the text: continues with another one."""
         self.text.retries.spend_rollback(why)
         tokens = tuple(self.text.tokens)
         depths = self.text.retries.depths(len(tokens) - 1)
@@ -132,7 +132,7 @@ class RowRefusals:
         self._go_to_first(refusal, self.text.retries.places(refusal))
 
     def move_on(self) -> bool:
-        """Leaves a place where everything was tried for the next one; False if the row has gone on since.
+        """Leaves a place where everything was tried for the next one; False if the row has continued since.
 
         Raises:
             StructgenError: the refusal's error, if there is no other place.

@@ -3,7 +3,7 @@
 A rule refuses in up to three ways, the cheapest first:
 
 1. `allowed` takes a token out of the mask, before one is chosen.
-2. `keeps` takes back the chosen token before the model reads it. Another one is drawn from the same logits.
+2. `keeps` rolls back the chosen token before the model reads it. Another one is drawn from the same logits.
 3. `read` vetoes the text from an earlier byte on. The row goes back to a place that `refusal` names.
 
 `Steering`, `CanonicalRow` and `PhraseRow` refuse in the first two ways; `Validating` in the third; `Guarding` in the
@@ -39,18 +39,18 @@ class RowRule(ABC):
 
     @abstractmethod
     def start(self, prompt: Sequence[int]) -> Any:
-        """The state before the first token of a text behind a prompt."""
+        """The state before the first token of a text after a prompt."""
 
     def allowed(self, words: Words | None, text: Transcript) -> Words | None:
-        """A mask without the tokens that are refused behind the text; may be empty. None stands for every token.
+        """A mask without the tokens that are refused after the text; may be empty. None stands for every token.
 
         Raises:
-            DeadEnd: the text cannot go on.
+            DeadEnd: the text cannot continue.
         """
         return words
 
     def keeps(self, text: Transcript) -> bool:
-        """May the row go on behind its last token? If not, the token is not allowed there again."""
+        """May the row continue after its last token? If not, the token is not allowed there again."""
         return True
 
 
@@ -101,7 +101,7 @@ class GuardCheck(RowCheck):
         return Heard(self.guards.start(), 0)
 
     def heard(self, text: Transcript) -> tuple[int, Heard]:
-        """The number of tokens that were read, and the state behind them."""
+        """The number of tokens that were read, and the state after them."""
         known = text.states[self]
         count = next(reversed(known))
         return count, known[count]

@@ -1,4 +1,4 @@
-"""The rules of one row, beside its constraint."""
+"""The rules of one row, next to its constraint."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Rules:
         return [*dict.fromkeys((*self.watching, *self.keeping)), *([] if caps is None else [caps])]
 
     def masks(self, text: Transcript) -> bool:
-        """May the mask behind a text be another than the constraint's own, which is never empty?"""
+        """May the mask after a text be another than the constraint's own, which is never empty?"""
         if self.canonical is not None or text.at_seam is not None:
             return True
         looking = self.guards is not None and self.guards.looks_ahead

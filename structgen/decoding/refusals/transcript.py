@@ -1,7 +1,7 @@
 """The text of one row: its tokens and bytes, the model's row, the constraint's matcher and its rules' states.
 
 All are at the same place. What a rule has read is a value, kept by the number of tokens before it. So going back is to
-delete what was behind, and another text that begins like this one is a copy.
+delete what was after, and another text that begins like this one is a copy.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class TokenReader(Reader[S], Protocol[S]):
     """What reads each token."""
 
     def feed(self, state: S, token: int, piece: bytes) -> S:
-        """The state behind a token, whose text is `piece`. Pure: no state is changed."""
+        """The state after a token, whose text is `piece`. Pure: no state is changed."""
 
 
 class CutOff(NamedTuple):
@@ -71,7 +71,7 @@ class Seam:
         self.own, self._words = own, words
         self.chosen: tuple[int, Entry] | None = None
         self._tried: list[int] = []
-        self._known: dict[tuple[int, ...], tuple[int, Entry]] = {}  # by the text's tokens that each has begun with
+        self._known: dict[tuple[int, ...], tuple[int, Entry]] = {}  # by the text's tokens that each starts with
 
     @property
     def left(self) -> Words:
@@ -86,13 +86,13 @@ class Seam:
         self._known[tuple(begun)] = token, entry
 
     def reopen(self) -> None:
-        """The text goes back behind the chosen token: another one is chosen."""
+        """The text goes back after the chosen token: another one is chosen."""
         if self.chosen is not None:
             self._tried.append(self.chosen[0])
         self.chosen = None
 
     def begins(self, tokens: Sequence[int]) -> tuple[int, Entry] | None:
-        """The token with which a text has begun before, if any."""
+        """The token with which a text has started before, if any."""
         found = [size for size in range(1, len(tokens) + 1) if tuple(tokens[:size]) in self._known]
         return self._known[tuple(tokens[: found[-1]])] if found else None
 
@@ -167,7 +167,7 @@ class Transcript:
         return twin
 
     def state(self, reader: TokenReader[S], count: int | None = None) -> S:
-        """The state of what reads each token, behind the first `count` tokens; behind all by default."""
+        """The state of what reads each token, after the first `count` tokens; after all by default."""
         states, count = self.states[reader], len(self.tokens) if count is None else count
         if (state := states.get(count)) is None:
             last = next(reversed(states))
@@ -190,7 +190,7 @@ class Transcript:
         self.said += self.vocabulary.token(token)
 
     def open_seam(self, seam: Seam) -> None:
-        """Begins anew, without the prompt's last token. The prompt is text, and nothing of it was read."""
+        """Begins again, without the prompt's last token. The prompt is text, and nothing of it was read."""
         self.cut(0)
         self.row, self.seam, self.at_seam = Row(self.row.ids[:-1]), seam, seam
 

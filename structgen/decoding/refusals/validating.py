@@ -1,4 +1,4 @@
-"""Validators in the decode loop: the values that a type's own code refuses, and where the row goes on.
+"""Validators in the decode loop: the values that a type's own code refuses, and where the row continues.
 
 The policy. Each value is judged as soon as it is complete. A refused value must not come again in that place; nothing
 else is forbidden. The row goes back to a place where the model would rather have said something else (`retry_tree`).
@@ -8,9 +8,9 @@ on: a rule about two fields may need the first one changed. If nothing but the r
 within it as long as anything else is allowed there.
 
 The verdict on a container depends on the fields that its rules read, and on no others (`Validators.unread`): only those
-are written anew. From the `MENDING`-th refusal of a container on, the row is given texts that the validators accept
+are written again. From the `MENDING`-th refusal of a container on, the row is given texts that the validators accept
 (`mending`): a list ends sooner, or a value that is read becomes another one that the text itself suggests. After every
-`PATIENCE` refusals a list also ends sooner where the text so far is not accepted, since what follows is written anew.
+`PATIENCE` refusals a list also ends sooner where the text so far is not accepted, since what follows is written again.
 
 The retries end: each is a new text, and there are at most `Limits(validations=...)`. And the result was accepted: no
 row is done before its whole value was judged.
@@ -97,7 +97,7 @@ class Validating(GuardCheck):
         return Refusal(tokens, depths, veto.message, lambda: error, veto.pointer, instead, _within(text, tokens, idle))
 
     def _mended(self, veto: ValueVeto, judged: bytes, text: Transcript, *, unaccepted: bool) -> list[Sequence[int]]:
-        """The tokens of texts to go on from, see `Mending`.
+        """The tokens of texts to continue from, see `Mending`.
 
         Args:
             judged: the text up to the end of the refused value.

@@ -34,12 +34,12 @@ LARGEST = Fraction(1797693134862315807, 10**18) * 10**308
 WHOLE_DIGITS = 308
 """Digits before the point of a finite number in plain notation."""
 EXACT_DIGITS = 15
-"""A fraction of zeros may stand behind at most this many digits: a double holds every such integer exactly."""
+"""A fraction of zeros may appear after at most this many digits: a double holds every such integer exactly."""
 LARGEST_WHOLE = 2**53
 """A double holds every whole number up to this one."""
 _ANY_INTEGER = rf"^-?((0|[1-9]\d{{0,{EXACT_DIGITS - 1}}})(\.0+)?|[1-9]\d*)$"
 _SHIFTED = 17
-"""An exponent above 0 may stand behind at most this many digits before the point."""
+"""An exponent above 0 may appear after at most this many digits before the point."""
 
 
 @kept_in(LANGUAGES)
@@ -47,8 +47,8 @@ def number_dfa(numbers: Numbers, finite: bool = True) -> CharDfa:
     """Exactly the JSON spellings of the numbers in the set; `.empty` when there is none.
 
     - Without bounds: every spelling of JSON, exponents included; see `any_finite_dfa`.
-    - Integers: digits, and a fraction of zeros (`1`, `1.0`) behind up to `EXACT_DIGITS` of them; no exponents.
-    - With bounds: plain decimal notation, or an exponent behind one digit before the point other than 0. `-0` is 0.
+    - Integers: digits, and a fraction of zeros (`1`, `1.0`) after up to `EXACT_DIGITS` of them; no exponents.
+    - With bounds: plain decimal notation, or an exponent after one digit before the point other than 0. `-0` is 0.
     - Literals: plain decimal notation with any number of trailing zeros in the fraction, and what `json.dumps` writes.
       Literals outside the bounds, or other than integers where `integer` is set, are left out.
 
@@ -102,7 +102,7 @@ def _rounding_short_of(end: End, sign: int) -> End:
 def held_exactly_dfa(largest: int = LARGEST_WHOLE) -> CharDfa:
     """Numbers that are read as they are written: whole ones up to `largest`, and others of `EXACT_DIGITS` digits.
 
-    The digits are those without zeros at either end; an exponent may stand behind one of them.
+    The digits are those without zeros at either end; an exponent may appear after one of them.
     """
     fractions = [rf"[1-9]\d{{{whole - 1}}}\.\d{{1,{EXACT_DIGITS - whole}}}0*" for whole in range(1, EXACT_DIGITS)]
     digits = rf"0\.0*\d{{1,{EXACT_DIGITS}}}0*", rf"[1-9](\.\d{{1,{EXACT_DIGITS - 1}}}0*)?[eE][+-]?\d+"
@@ -119,8 +119,8 @@ def is_held_exactly(value: Fraction) -> bool:
 def any_finite_dfa() -> CharDfa:
     """The spellings of finite numbers: every double as `json.dumps` writes it, and nearly all others.
 
-    At most `WHOLE_DIGITS` digits stand before the point. The exponent is at most 308 behind one digit, and one less for
-    each further digit; behind more than `_SHIFTED` digits it is at most 0.
+    At most `WHOLE_DIGITS` digits are before the point. The exponent is at most 308 after one digit, and one less for
+    each further digit; after more than `_SHIFTED` digits it is at most 0.
     """
     finite = End(-LARGEST, True), End(LARGEST, True)
     table = interval_rows(*finite, maximum=WHOLE_DIGITS, chained=_SHIFTED + 1)
@@ -165,7 +165,7 @@ def _plain(value: Fraction) -> str:
 
 
 def decimal_places(value: Fraction) -> int:
-    """The number of digits behind the point of a number with a finite decimal expansion."""
+    """The number of digits after the point of a number with a finite decimal expansion."""
     return next(places for places in count() if 10**places % value.denominator == 0)
 
 

@@ -1,10 +1,10 @@
 """The spellings of the numbers within bounds, as an automaton that is built digit by digit.
 
-While a number is read, all that matters is how its digits compare with those of each bound, and how many of them stand
+While a number is read, all that matters is how its digits compare with those of each bound, and how many of them are
 before the point. What is left of a bound is the remainder of its long division: a next digit other than the bound's own
 decides the comparison, and the same digit leaves the next remainder.
 
-An exponent may stand behind one digit other than 0 (and a fraction), as `json.dumps` writes it. Such a number is
+An exponent may appear after one digit other than 0 (and a fraction), as `json.dumps` writes it. Such a number is
 `m * 10**k` with `1 <= m < 10`, and so is a bound. The exponents decide; where they are equal, `m` does, and its digits
 compare with the bound's as above.
 """
@@ -42,14 +42,14 @@ _BELOW, _ABOVE = -1, -2
 _LEAST = Fraction(3, 10**324)
 """From this number on, no double is rounded to 0."""
 _WHOLE, _POINT, _FRACTION = range(3)
-"""Where a number is read: in the digits before the point, right behind the point, behind a digit of the fraction."""
+"""Where a number is read: in the digits before the point, right after the point, after a digit of the fraction."""
 
 
 class Rows:
     """A table under construction: `rows[state][column]`; row 0 is dead, row 1 is the start.
 
     Args:
-        fraction: the digits below this one may stand in a fraction: 10 for all, 1 for the zeros behind an integer.
+        fraction: the digits below this one may appear in a fraction: 10 for all, 1 for the zeros after an integer.
 
     Attributes:
         tail: `finish` adds the run (see `run`) of at most this many digits; -1 where there is none to add.
@@ -71,14 +71,14 @@ class Rows:
         return len(self.rows) - 1
 
     def negative(self) -> int:
-        """The state behind a minus at the start."""
+        """The state after a minus at the start."""
         if not self.rows[1][MINUS]:
             self.rows[1][MINUS] = self.added()
         return self.rows[1][MINUS]
 
     @cached_property
     def point(self) -> int:
-        """The state behind a point, before a fraction without bounds."""
+        """The state after a point, before a fraction without bounds."""
         point, fraction = self.added(), self.added(final=True)
         for state in (point, fraction):
             self.rows[state][1 : self._fraction + 1] = [fraction] * self._fraction
@@ -88,7 +88,7 @@ class Rows:
         """The state before a run of `minimum` to `maximum` digits without bounds; 0 where `minimum` exceeds `maximum`.
 
         Args:
-            points: a point may stand behind at most this many of the digits.
+            points: a point may appear after at most this many of the digits.
         """
         key = max(minimum, 0), maximum, max(points, -1)
         states: list[int] = []
@@ -110,7 +110,7 @@ class Rows:
 
     @cached_method
     def exponent(self, minimum: int | None, maximum: int | None) -> int:
-        """The state behind `e`, before the exponents from `minimum` to `maximum` (None: no bound); 0 for none."""
+        """The state after `e`, before the exponents from `minimum` to `maximum` (None: no bound); 0 for none."""
         if minimum is not None and maximum is not None and minimum > maximum:
             return 0
         state = self.added()
@@ -124,7 +124,7 @@ class Rows:
 
     @cached_method
     def _digits(self, minimum: int, maximum: int | None) -> int:
-        """The state before the digits of a whole number from `minimum` to `maximum`; zeros may stand before them."""
+        """The state before the digits of a whole number from `minimum` to `maximum`; zeros may appear before them."""
         start, zeros = self.added(), self.added(final=minimum == 0)
         _Magnitudes(self, *_whole_bounds(minimum, maximum), points=-1).start(zeros, zeros)
         self.rows[start][1:11] = self.rows[zeros][1:11]
@@ -137,7 +137,7 @@ class Rows:
     def finish(self) -> CharDfa:
         """The table, trimmed and minimal.
 
-        A run of hundreds of digits is minimal as it is, and its states differ from all others. So it is written behind
+        A run of hundreds of digits is minimal as it is, and its states differ from all others. So it is written after
         the minimal table of the rest, up to the longest run that this table has itself. That saves two thirds of the
         time of a number with one bound.
         """
@@ -181,7 +181,7 @@ class _Bound:
         whole: the number of digits before its point; 0 below 1.
         exponent: `k` of the bound as `m * 10**k`; None where there is no bound, or the bound is 0.
         start: the remainder before the first digit of a number other than 0.
-        zero: the remainder behind "0.".
+        zero: the remainder after "0.".
 
     No remainder is left where all numbers that begin with the digits so far are on one side of the bound. A number that
     equals a lower bound counts as above it if the bound is included; one that equals an upper bound, if it is excluded.
@@ -251,7 +251,7 @@ class _Magnitudes:
     Args:
         maximum: the greatest number of digits before the point.
         points: None for numbers with fractions and exponents. Else whole numbers are written; a point and the fraction
-            of the table may stand behind at most this many digits.
+            of the table may appear after at most this many digits.
     """
 
     def __init__(self, table: Rows, low: _Bound, high: _Bound, maximum: float = ANY, points: int | None = None) -> None:
@@ -311,7 +311,7 @@ class _Magnitudes:
             row[column] = state
 
     def _whole(self, count: int, above: int, below: int) -> int:
-        """The state behind `count` digits before the point. Behind one digit an exponent may follow."""
+        """The state after `count` digits before the point. After one digit an exponent may follow."""
         if count > 1 or self._points is not None:
             above = _ABOVE if count > self._low.whole else above
             below = _BELOW if self._high.whole > self._most else below
@@ -326,7 +326,7 @@ class _Magnitudes:
         return self._state((_WHOLE, count, above, below))
 
     def _fraction(self, phase: int, count: int, above: int, below: int) -> int:
-        """The state in a fraction behind `count` digits; only where that is 1, an exponent may follow."""
+        """The state in a fraction after `count` digits; only where that is 1, an exponent may follow."""
         if count != 1:
             if above == _BELOW or below == _ABOVE:
                 return 0
@@ -337,7 +337,7 @@ class _Magnitudes:
 
 
 def interval_rows(low: End, high: End, maximum: float = ANY, chained: int = 2) -> Rows:
-    """The numbers from `low` to `high`, in plain notation or with an exponent behind one digit before the point.
+    """The numbers from `low` to `high`, in plain notation or with an exponent after one digit before the point.
 
     `-0` is 0. No number but 0 is spelled with an exponent that a double rounds to an excluded 0.
 
@@ -362,7 +362,7 @@ def interval_rows(low: End, high: End, maximum: float = ANY, chained: int = 2) -
 
 
 def integer_rows(low: End, high: End, points: int) -> Rows:
-    """The integers from `low` to `high` in digits. A fraction of zeros may stand behind at most `points` digits."""
+    """The integers from `low` to `high` in digits. A fraction of zeros may appear after at most `points` digits."""
     table = Rows(1)
     minimum, maximum = _rounded_up(low), _rounded_up(high.negated())
     for first, past, sign in ((minimum, maximum, 1), (maximum, minimum, -1)):  # without a sign from `first` to `-past`

@@ -16,11 +16,11 @@ from structgen.values.sets.intervals import BOUNDS, CLASSES, COLUMNS, EXPONENT, 
 from structgen.values.sets.decimals import EXACT_DIGITS, LARGEST_WHOLE, decimal_places
 
 MULTIPLES_LIMIT = 20_000
-"""Remainders that `multiples_dfa` tells apart; for a step with more, it takes a divisor of the step."""
+"""Remainders that `multiples_dfa` distinguishes; for a step with more, it takes a divisor of the step."""
 SCIENTIFIC_LIMIT = 25
 """Multiples of greater steps, powers of ten taken off, are spelled without exponents."""
 _FRACTION_DIGITS = EXACT_DIGITS - 1
-"""Digits behind the point of a multiple with an exponent."""
+"""Digits after the point of a multiple with an exponent."""
 _GREATEST = [
     digits + sum(10 ** (digits + 1) * 5**zeros <= LARGEST_WHOLE for zeros in range(1, 22))
     for digits in range(_FRACTION_DIGITS + 1)
@@ -28,7 +28,7 @@ _GREATEST = [
 """By the number of these digits, the greatest exponent: a double holds the whole numbers up to there exactly."""
 
 _START, _SIGN, _ZERO, _POINT, _TAIL, _FIRST = range(1, 7)
-# The start, behind a minus, behind "0", behind the point of an integer, in zeros without end; then remainders.
+# The start, after a minus, after "0", after the point of an integer, in zeros without end; then remainders.
 
 
 def common_step(steps: Iterable[Fraction]) -> Fraction | None:
@@ -129,7 +129,7 @@ def _append(table: NDArray[np.int32], origin: int, target: int, whole: int) -> N
 
 def _integers(whole: int, zeros: int) -> Table:
     """The multiples of `whole * 10**zeros`. States from `_FIRST` on: the remainders by `whole`; then 1 to `zeros` zeros
-    behind a multiple of `whole`."""
+    after a multiple of `whole`."""
     table, final = _blank(_FIRST + whole + zeros)
     _append(table, _FIRST, _FIRST, whole)
     last = _FIRST
@@ -146,7 +146,7 @@ def _integers(whole: int, zeros: int) -> Table:
 
 def _fractions(whole: int, places: int) -> Table:
     """The multiples of `whole / 10**places`. States from `_FIRST` on: `places + 2` blocks of remainders, for the whole
-    part, the point, and 1 to `places` digits behind it."""
+    part, the point, and 1 to `places` digits after it."""
     table, final = _blank(_FIRST + whole * (places + 2))
     starts = [_FIRST + whole * block for block in range(places + 2)]
     remainders = np.arange(whole)

@@ -98,7 +98,7 @@ def _bounded(language: CharDfa, minimum: int, maximum: int | None) -> tuple[Char
     """`language` from the length `minimum` on, and the longest length that is still to be enforced.
 
     A short `maximum` is held by the language too: it has a state for each length up to `minimum` anyway. With a counter
-    beside them each length would have a mask of its own, which costs three times as much.
+    next to them each length would have a mask of its own, which costs three times as much.
     """
     shortest, longest = language.length_range()
     if maximum is not None and longest is not None and longest <= maximum:
