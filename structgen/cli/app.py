@@ -28,7 +28,7 @@ from structgen.cli.parameters import (
 )
 from structgen.cli.terminal import errors, import_engine, one_line_errors, print_now, standard_input
 from structgen.console import SafeConsole
-from structgen.errors import OptionError, not_installed, quoted
+from structgen.errors import OptionError, quoted
 from structgen.options import Limits, Sampling
 from structgen.waiting import each_waited, waiting
 
@@ -344,11 +344,8 @@ def serve(
     with one_line_errors():
         if otel:
             telemetry.instrument()
-        try:
-            with waiting("importing the server"):
-                from structgen import server
-        except ImportError as missing:
-            raise not_installed(f"the server needs {missing.name}", "server") from missing
+        with waiting("importing the server"):
+            from structgen import server
         settings = server.Settings(
             name=name or model.rstrip("/").rpartition("/")[2], aliases=alias or (), api_key=keys,
             rows=rows, queue=queue, max_tokens=max_tokens, temperature=temperature, call_format=call_format,

@@ -17,7 +17,7 @@ class Settings:
 
     Attributes:
         name: the name of the model for clients.
-        aliases: further names that requests may have, as those of the models that clients ask for by themselves.
+        aliases: further names that requests may have, as those that clients ask for by themselves; "*" is any name.
         api_key: the key that requests must send as `Authorization: Bearer ...`, or several, of which any one is right;
             None lets everyone in.
         metrics_key: the only key that `/metrics` takes; None for the keys of requests.
@@ -72,12 +72,12 @@ class Settings:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All names of the model."""
-        return (self.name, *self.aliases)
+        """All names of the model that are known."""
+        return (self.name, *(name for name in self.aliases if name != "*"))
 
     def require_name(self, name: str) -> None:
         """Refuses a request for another model."""
-        if name not in self.names:
+        if name not in self.names and "*" not in self.aliases:
             message = f"there is no model {quoted(name)} here: this server has {quoted(self.name)}"
             raise Problem(404, message, "model_not_found", param="model")
 

@@ -206,7 +206,9 @@ def test_closed_and_full_pipes_leave_no_traceback(tmp_path, line):
 
 
 def test_serve_names_the_extra_that_is_missing(monkeypatch):
-    monkeypatch.setitem(sys.modules, "structgen.server", None)
+    for name in [name for name in sys.modules if name.startswith("structgen.server")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "fastapi", None)
     monkeypatch.delattr(sg, "server", raising=False)  # another test may have imported it
     result = run("serve", "demo")
     assert result.exit_code == 1
