@@ -11,6 +11,7 @@ from pydantic_core import to_jsonable_python
 from structgen.api import generate
 from structgen.arguments import is_number, require
 from structgen.decoding.refusals.absence_row import EVEN
+from structgen.errors import OptionError
 from structgen.json_text.pointers import unescaped
 from structgen.schema.references import value_at
 
@@ -43,7 +44,7 @@ def absence_thresholds(
         Thresholds by JSON pointer, with `*` in place of an index; "" has that of all members together.
 
     Raises:
-        OptionError: there are no examples, or none decides about null.
+        OptionError: there are no examples, none decides about null, or they would make every member null.
     """
     pairs = isinstance(examples, (list, tuple)) and all(isinstance(each, (list, tuple)) for each in examples)
     require(bool(pairs and examples), "examples", examples, "a list of pairs of a prompt and its right value")
@@ -58,7 +59,16 @@ def absence_thresholds(
                 scores.setdefault(starred, []).append((absence.probability, is_null))
                 scores[""].append((absence.probability, is_null))
     require(bool(scores[""]), "schema", schema, "a schema with members that may be null, as the examples have")
-    return {pointer: _threshold(own, invented) for pointer, own in scores.items() if not pointer or _are_enough(own)}
+    found = {
+        pointer: _threshold(own, invented) for pointer, own in scores.items() if not pointer or _are_enough(own)
+    }
+    absent = sum(is_null for _, is_null in scores[""])
+    if found[""] is None or absent == len(scores[""]):
+        raise OptionError(
+            f"examples: {absent} of {len(scores[''])} members are null in them, and with the thresholds that they give "
+            "every member would be: pass more examples that have values, or invented= below 1"
+        )
+    return {pointer: each for pointer, each in found.items() if each is not None}
 
 
 def _is_null(value: Any, pointer: str) -> Iterator[bool]:
@@ -77,13 +87,13 @@ def _are_enough(scores: Scores) -> bool:
     return min(absent, len(scores) - absent) >= LEAST
 
 
-def _threshold(scores: Scores, invented: float) -> float:
-    """The threshold with the cheapest mistakes; of several, in the middle of the widest gap."""
+def _threshold(scores: Scores, invented: float) -> float | None:
+    """The threshold with the cheapest mistakes; of several, in the middle of the widest gap. None if all are null."""
     odds = sorted((_log_odds(chance), is_null) for chance, is_null in scores)
     if len({is_null for _, is_null in odds}) < 2:
         return EVEN
     cost = float(sum(not is_null for _, is_null in odds))  # all are null
-    best = (cost, 0.0, odds[0][0])
+    best = (cost, 0.0, -math.inf)
     for place, (here, is_null) in enumerate(odds):
         cost += invented if is_null else -1.0
         beyond = odds[place + 1][0] if place + 1 < len(odds) else math.inf
@@ -91,7 +101,7 @@ def _threshold(scores: Scores, invented: float) -> float:
         if gap > 0:
             middle = here + min(gap, 2.0) / 2
             best = min(best, (cost, -gap, middle))
-    return 1 / (1 + math.exp(-best[2]))
+    return None if best[2] == -math.inf else 1 / (1 + math.exp(-best[2]))
 
 
 def _log_odds(chance: float) -> float:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from enum import Enum, EnumMeta
 from os import PathLike
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing_extensions import TypeVar
 
 from structgen.arguments import flag_of, is_listed, named_arguments, require, require_flag
 from structgen.decoding.label_scores import label_scores
+from structgen.decoding.prompts.prompt import Prompt as Read
 from structgen.decoding.prompts.prompt import read_prompt
 from structgen.errors import OptionError
 from structgen.given_prompts import GivenPrompts, plain
@@ -56,6 +57,8 @@ class Classification(Generic[L]):
         distribution: the probability of each label, most likely first. They add up to 1, except with `multi`.
         mass: the probability that the model's answer is one of the labels at all, before it is divided among them.
         labels: with `multi`, the labels with a probability of at least one half, most likely first; else `label` alone.
+        error: why a text of a list has no label (`label` is None then, and `probability` 0): it is empty, no text, or
+            longer than the model's context; empty if it has one.
     """
 
     label: L
@@ -63,6 +66,7 @@ class Classification(Generic[L]):
     distribution: Mapping[L, float]
     mass: float
     labels: tuple[L, ...]
+    error: str = ""
 
 
 @dataclass(frozen=True)
@@ -135,7 +139,7 @@ def classify(
 
     Args:
         model: as for `generate`, but not a `Remote`.
-        texts: a text, or a list of them.
+        texts: a text, or a list or column (of pandas, polars, Arrow) of them.
         labels: a list of texts, a dict of texts with a description of each, an `Enum` or a `Literal`; 1,000 at most.
         prompt: a text with `{text}` in it, sent as a message of the user if the model has a chat template; or a
             function from a text to a prompt, as `generate` takes it. The label comes right after it. None writes one
@@ -149,16 +153,41 @@ def classify(
         A `Classification`; a list of them for a list of texts.
 
     Raises:
-        OptionError: labels or a prompt cannot work; or the calibration is for other labels.
+        OptionError: labels or a prompt cannot work; the calibration is for other labels; or the text is empty or too
+            long. One of a list that is has an `error`, and the others their labels.
     """
     multi = flag_of("multi", multi)
     owner, values = as_model(model, tokenizer), label_values(labels)
-    scores = _scores(owner, texts, values, labels, prompt, multi=multi)
     if calibration is not None:
         same = calibration.labels == tuple(values) and calibration.multi == multi
         require(same, "calibration", calibration, f"a calibration for the labels {', '.join(values)}")
-    results = [_result(row, list(values.values()), calibration, multi=multi) for row in scores]
+    listed = [texts] if isinstance(texts, str) else _listed(texts)
+    make = _prompts(owner, values, labels, prompt, multi=multi)
+    results: list[Classification[Any]] = [_NOTHING] * len(listed)
+    prompts: dict[int, list[Read]] = {}
+    for place, text in enumerate(listed):
+        try:
+            is_text = isinstance(text, str) and bool(text.strip())
+            require(is_text, "texts" if text is texts else f"texts[{place}]", text, "a text that is not empty")
+            prompts[place] = _read(owner, text, values, make, multi=multi)
+        except OptionError as error:
+            if text is texts or (place == len(listed) - 1 and not prompts):  # none can be read
+                raise
+            results[place] = replace(_NOTHING, error=str(error))
+    scores = _scores(owner, list(prompts.values()), values, prompt, multi=multi)
+    for place, row in zip(prompts, scores, strict=True):
+        results[place] = _result(row, list(values.values()), calibration, multi=multi)
     return results[0] if isinstance(texts, str) else results
+
+
+_NOTHING: Classification[Any] = Classification(None, 0.0, {}, 0.0, ())
+
+
+def _listed(texts: Any) -> list[Any]:
+    """The texts of a list or column."""
+    several = isinstance(texts, Iterable) and not isinstance(texts, (Mapping, bytes)) and not hasattr(texts, "columns")
+    require(several, "texts", texts, "a text or a list of texts (prompt= makes messages of each)")
+    return list(texts.to_pylist() if hasattr(texts, "to_pylist") else texts)
 
 
 @named_arguments
@@ -186,7 +215,10 @@ def calibrate(
     given = isinstance(examples, (list, tuple)) and bool(examples)
     require(given, "examples", examples, "a list of pairs of a text and its label, or of texts without content")
     texts = [each if isinstance(each, str) else each[0] for each in examples]
-    scores = _scores(owner, texts, values, labels, prompt, multi=multi)
+    make = _prompts(owner, values, labels, prompt, multi=multi)
+    require(is_listed(texts, str), "examples", examples, "pairs of a text and its label, or texts")
+    prompts = [_read(owner, text, values, make, multi=multi) for text in texts]
+    scores = _scores(owner, prompts, values, prompt, multi=multi)
     logits = _logits(scores, multi=multi)
     if is_listed(examples, str):
         mean = np.log(np.maximum(_probabilities(logits, 1.0, 0.0, multi=multi).mean(0), 1e-12))
@@ -264,18 +296,23 @@ def label_values(labels: Any) -> dict[str, Any]:
     return values
 
 
-def _scores(owner: Model, texts: Any, values: Mapping[str, Any], labels: Any, prompt: Any, *, multi: bool) -> Floats:
+def _read(
+    owner: Model, text: str, values: Mapping[str, Any], make: Callable[[str, str], Any], *, multi: bool
+) -> list[Read]:
+    """The prompt of a text; with `multi`, one for each label."""
+    given = [GivenPrompts.of(make(text, name)).each[0] for name in (values if multi else [""])]
+    return [read_prompt(owner, each, thinks=False) for each in given]
+
+
+def _scores(
+    owner: Model, texts: Sequence[Sequence[Read]], values: Mapping[str, Any], prompt: Any, *, multi: bool
+) -> Floats:
     """float[texts, labels]: the logarithm of the model's probability of each; of yes and no with `multi`, [., ., 2]."""
     require_flag("multi", multi)
-    listed = [texts] if isinstance(texts, str) else texts
-    require(is_listed(listed, str), "texts", texts, "a text or a list of texts (prompt= makes messages of each)")
-    make = _prompts(owner, values, labels, prompt, multi=multi)
-    names = list(values) if multi else [""]
-    given = [GivenPrompts.of(make(text, name)).each[0] for text in listed for name in names]
-    prompts = [read_prompt(owner, each, thinks=False) for each in given]
     blank = " " if prompt is None and not _is_chat(owner) else ""
+    prompts = [each for prompts in texts for each in prompts]
     scores = label_scores(owner, prompts, [blank + each for each in (_YES_NO if multi else values)])
-    return scores.reshape(len(listed), len(values), 2) if multi else scores
+    return scores.reshape(len(texts), len(values), 2) if multi else scores
 
 
 def _is_chat(owner: Model) -> bool:

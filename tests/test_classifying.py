@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from enum import Enum
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 from xml.etree import ElementTree
@@ -60,6 +61,30 @@ def test_labels_are_texts_described_ones_an_enum_or_a_literal(model: sg.Model) -
             sg.classify(model, TEXTS[0], LABELS, **options)
     with pytest.raises(OptionError, match="texts"):
         sg.classify(model, 5, LABELS)
+
+
+class Column:
+    """Iterates over its values, as a series of pandas or polars."""
+
+    def __init__(self, values: list[Any]) -> None:
+        self._values = values
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._values)
+
+
+def test_a_text_without_a_label_says_why_and_the_others_have_theirs(model: sg.Model) -> None:
+    bad: list[Any] = [TEXTS[0], "", None, float("nan"), "word " * 100_000, TEXTS[1]]
+    for texts in (bad, tuple(bad), Column(bad)):
+        results = sg.classify(model, texts, LABELS)
+        assert [bool(each.error) for each in results] == [False, True, True, True, True, False]
+        assert [each.label in LABELS for each in results] == [True, False, False, False, False, True]
+        assert results[5].distribution == pytest.approx(sg.classify(model, TEXTS[1], LABELS).distribution, abs=1e-4)
+    assert "texts[1]" in results[1].error
+    assert "context holds 512" in results[4].error
+    for none in ("", ["", None]):
+        with pytest.raises(OptionError, match="not empty"):
+            sg.classify(model, none, LABELS)
 
 
 def test_with_multi_each_label_has_a_probability_by_itself(model: sg.Model) -> None:
