@@ -59,9 +59,7 @@ def absence_thresholds(
                 scores.setdefault(starred, []).append((absence.probability, is_null))
                 scores[""].append((absence.probability, is_null))
     require(bool(scores[""]), "schema", schema, "a schema with members that may be null, as the examples have")
-    found = {
-        pointer: _threshold(own, invented) for pointer, own in scores.items() if not pointer or _are_enough(own)
-    }
+    found = {pointer: _threshold(own, invented) for pointer, own in scores.items() if not pointer or _are_enough(own)}
     absent = sum(is_null for _, is_null in scores[""])
     if found[""] is None or absent == len(scores[""]):
         raise OptionError(

@@ -28,6 +28,7 @@ from structgen.arguments import (
     named_options,
     one_of,
     option,
+    optional,
     options_with,
     require,
     require_count,
@@ -217,13 +218,18 @@ def _check_stop(name: str, value: Any) -> None:
     require_unicode(name, *value)
 
 
+LONGEST_JSON, LONGEST_TEXT = 32_768, 512
+"""Tokens of a text without `max_new_tokens`."""
+
+
 @named_options
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Bounds of one request.
 
     Attributes:
-        max_new_tokens: the most tokens that are generated, the end token included.
+        max_new_tokens: the most tokens that are generated, the end token included. None is what is left of the model's
+            context for JSON, up to 32,768, and 512 for other texts, which may have no end.
         rollbacks: how often the decoder may take tokens back because the text cannot continue or a guard refuses it.
             After that, guards only mask tokens.
         stop: plain text ends before the first of these strings, and so does the text next to calls, never a call. In a
@@ -252,7 +258,7 @@ class Limits:
             possible, else the row fails with `Stopped`. The model's step in progress is waited for. None is no limit.
     """
 
-    max_new_tokens: int = field(default=512, metadata=option(count_from(1), line=True))
+    max_new_tokens: int | None = field(default=None, metadata=option(optional(count_from(1)), line=True))
     rollbacks: int = field(default=256, metadata=option(count_from(0), extra=True))
     stop: tuple[str, ...] = field(default=(), metadata=option(_check_stop))
     validations: int = field(default=64, metadata=option(count_from(0), extra=True, spare=True))
@@ -270,6 +276,10 @@ class Limits:
     def __post_init__(self) -> None:
         check_options(self)
         object.__setattr__(self, "stop", tuple(self.stop))
+
+    def budget(self, *, is_json: bool = False) -> int:
+        """The tokens of a text, where the model's context has room for them."""
+        return self.max_new_tokens or (LONGEST_JSON if is_json else LONGEST_TEXT)
 
 
 _FRACTION = allowing(lambda value: is_number(value, 0, 1), "a number from 0 to 1")

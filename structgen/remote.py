@@ -273,7 +273,9 @@ def _fields(
     remote: Remote, target: Target, portable_: Portable | None, sampling: Sampling, limits: Limits
 ) -> dict[str, Any]:
     """The fields of OpenAI's interface."""
-    body: dict[str, Any] = {"temperature": sampling.temperature, "max_tokens": limits.max_new_tokens}
+    body: dict[str, Any] = {"temperature": sampling.temperature}
+    if limits.max_new_tokens is not None or not target.is_json:  # else what is left of the context
+        body["max_tokens"] = limits.budget()
     body |= _changed(sampling, Sampling(), options_with(Sampling, "openai"))
     _require_remote(sampling, Sampling(), "openai", "extra")
     if limits.stop:

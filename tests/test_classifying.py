@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 import re
-from enum import Enum
 from collections.abc import Iterator
+from enum import Enum
 from pathlib import Path
 from typing import Any, Literal
 from xml.etree import ElementTree

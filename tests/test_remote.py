@@ -54,6 +54,20 @@ def test_the_same_call_as_with_a_model_of_this_process(remote):
     assert sg.generate(remote, []) == []
 
 
+def test_jobs_and_evaluations_ask_an_endpoint(remote, tmp_path):
+    template, name = "Extract the person: name, age, city.\nText: {text}", "Ada Moreau, 36, lives in Lyon."
+    rows = [{"id": "a", "text": name, "expected": ADA}, {"id": "b", "text": " "}, {"id": "c", "text": name}]
+    out = tmp_path / "out.jsonl"
+    for counts in ((2, 1, 0), (0, 1, 2)):
+        report = sg.extract_many(remote, rows, Person, prompt=template, out=out, resume=True)
+        assert (report.done, report.failed, report.skipped) == counts
+    assert sg.evaluate(remote, rows[:1], Person, prompt=template).whole.right == 1
+    lost = sg.extract_many(sg.Remote("http://127.0.0.1:9/v1", "m"), rows[:1], Person, prompt=template)
+    assert (lost.failed, lost.results[0]["error"]["type"]) == (1, "RunError")
+    with pytest.raises(OptionError, match="beams"):
+        sg.extract_many(remote, rows, Person, prompt=template, guards=[sg.BannedWords(["x"])], beams=2)
+
+
 def test_details_say_that_the_value_was_validated_and_not_masked(remote, own):
     run = sg.generate(remote, PROMPT, Person, details=True)
     assert (run.value, run.guarantee, run.finish) == (ADA, "validated", "complete")
@@ -108,8 +122,8 @@ def test_what_no_endpoint_can_do_is_refused(remote, options):
 
 
 def test_what_takes_a_model_of_this_process_says_so(remote):
-    for call in (sg.stream, sg.extract_many):
-        with pytest.raises(OptionError, match=r"a Remote is for generate, call and run|no weights here"):
+    for call in (sg.stream, sg.classify):
+        with pytest.raises(OptionError, match=r"a Remote is for generate, call, run|no weights here"):
             call(remote, ["x"], Person)
 
 

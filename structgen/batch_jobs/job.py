@@ -21,13 +21,14 @@ from structgen.batch_jobs.job_files import JobFiles, Outcome, Places, is_of_a_jo
 from structgen.batch_jobs.job_options import ExtractOptions, JobOptions
 from structgen.batch_jobs.progress import progress_bar
 from structgen.batch_jobs.rows import InputRow, Prompt, require_fields
-from structgen.batch_jobs.running import ExtractionJob
+from structgen.batch_jobs.running import ExtractionJob, RemoteJob
 from structgen.batch_jobs.settings import job_settings
 from structgen.decoding.request import prepare
 from structgen.decoding.stream import in_one_run
 from structgen.errors import OptionError, Stopped, StructgenError, excerpt
 from structgen.given_prompts import GivenPrompts
 from structgen.models.model import as_model
+from structgen.remote import Remote, prepare_remote
 from structgen.trace.records import CUT
 
 if TYPE_CHECKING:
@@ -138,8 +139,7 @@ def extract_many(
         options: further ones of a job, see `help(structgen.batch_jobs.JobOptions)`. The prompt: `chat`,
             `prompt_schema`, `examples`. What a result says: `id`, `keep`, `columns`, `several`, `escape_formulas`. The
             course of the job: `progress`, `on_entry`, `cancel`, `max_failures`, `encoding`. And those of `generate`,
-            with one `sampling`, `limits` and `guards` for all inputs; without `limits` a value of a schema may fill the
-            model's context, up to 32,768 tokens. A seed of `sampling` gives each value its own,
+            with one `sampling`, `limits` and `guards` for all inputs. A seed of `sampling` gives each value its own,
             which follows from it and the value's id.
 
     Raises:
@@ -149,13 +149,18 @@ def extract_many(
     """
     resume = flag_of("resume", resume)
     require(not resume or out is not None, "resume", resume, "out= with it: only a job with files can be resumed")
-    job, call = JobOptions.split({"prompt": prompt, "resume": resume, **options}, plain=schema is None)
-    owner = as_model(model, options.get("tokenizer"))
-    in_one_run(prepare(owner, GivenPrompts.of("x"), schema, call))  # raises what is wrong for every input
+    job, call = JobOptions.split({"prompt": prompt, "resume": resume, **options})
+    is_remote, any_prompt = isinstance(model, Remote), GivenPrompts.of("x")
+    owner: Any = model if is_remote else as_model(model, options.get("tokenizer"))
+    if is_remote:  # raises what is wrong for every input
+        prepare_remote(owner, any_prompt, schema, call)
+    else:
+        in_one_run(prepare(owner, any_prompt, schema, call))
     rows = job_inputs(inputs, out, job)
     settings = job_settings(owner, schema, job, call)
     files = None if out is None else JobFiles(out, settings, resume=resume, escape_formulas=job.escape_formulas)
-    return collect(ExtractionJob(owner, schema, job, call).outcomes, rows, files, job)
+    running = (RemoteJob if is_remote else ExtractionJob)(owner, schema, job, call)
+    return collect(running.outcomes, rows, files, job)
 
 
 def job_inputs(inputs: Any, out: str | PathLike[str] | None, job: JobOptions) -> Inputs:

@@ -25,7 +25,7 @@ from structgen.decoding.call_options import CallOptions, StreamOptions, require_
 from structgen.errors import OptionError
 from structgen.few_shot import example_turns, pairs
 from structgen.given_prompts import GivenPrompts, PlainText
-from structgen.options import Limits, Sampling
+from structgen.options import Sampling
 from structgen.patience import CancelEvent
 from structgen.rendering import schema_text
 
@@ -49,8 +49,6 @@ class ExtractOptions(StreamOptions, total=False):
 
 
 _KEEP = allowing(lambda value: isinstance(value, bool) or is_listed(value, str), "True, or a list of names of fields")
-LONGEST = 32_768
-"""The most tokens of a value where `limits` say nothing, and the model's context has room for more."""
 _NAME = allowing(lambda value: isinstance(value, str) and value != "", "the name of a field")
 _EVENT = allowing(lambda value: value is None or hasattr(value, "is_set"), "a threading.Event")
 
@@ -105,13 +103,8 @@ class JobOptions:
         object.__setattr__(self, "columns", tuple(self.columns))
 
     @classmethod
-    def split(cls, given: Mapping[str, Any], *, plain: bool = False) -> tuple[JobOptions, CallOptions]:
+    def split(cls, given: Mapping[str, Any]) -> tuple[JobOptions, CallOptions]:
         """The options of a job and those of its calls.
-
-        Values of a schema have the model's context as their budget, unless `limits` say otherwise.
-
-        Args:
-            plain: the job makes plain text.
 
         Raises:
             OptionError: one is unknown or wrong, or they do not go together.
@@ -119,8 +112,6 @@ class JobOptions:
         require_known(given, ExtractOptions.__annotations__)
         own, given = {each.name for each in fields(cls)}, without_nones(given)
         job = cls(**{name: value for name, value in given.items() if name in own})
-        if not plain:
-            given = {"limits": Limits(max_new_tokens=LONGEST), **given}
         call = CallOptions.of({name: given[name] for name in given if name not in (*own, "out", "tokenizer")})
         require(call.beams.count == 1, "beams", call.beams, "1: jobs have no beam search")  # type: ignore[union-attr]
         greedy = isinstance(call.sampling, Sampling) and call.sampling.greedy

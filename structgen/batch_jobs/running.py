@@ -23,9 +23,9 @@ from structgen.decoding.request import Request, prepare
 from structgen.decoding.ticket import Ticket
 from structgen.errors import OptionError, StructgenError
 from structgen.given_prompts import GivenPrompts
-from structgen.models.model import Model
 from structgen.options import Limits, Sampling
 from structgen.patience import Deadline
+from structgen.remote import Remote, RemoteRequest, prepare_remote
 from structgen.trace.records import CUT
 
 JOINING = 2.0
@@ -49,12 +49,12 @@ class _Waiting(NamedTuple):
 class ExtractionJob:
     """A running job."""
 
-    def __init__(self, model: Model, schema: Any, job: JobOptions, options: CallOptions) -> None:
+    def __init__(self, model: Any, schema: Any, job: JobOptions, options: CallOptions) -> None:
         self._model, self._schema, self._job, self._options = model, schema, job, options
         self._prompts = job.prompts_for(schema, options)
         if options.source is not None:
             raise OptionError("source=: a job quotes the fields that its prompt is made of")
-        self._quotes = quotes_a_source(model, schema, options)
+        self._quotes = not isinstance(model, Remote) and quotes_a_source(model, schema, options)
         if self._quotes and PLACES not in job.columns:
             self._job = replace(job, columns=(*job.columns, PLACES))
         self._records = not {CONFIDENCE, PROBABILITIES}.isdisjoint(job.columns)
@@ -146,13 +146,35 @@ class ExtractionJob:
                 ticket.check()
                 generation: Generation[Any] = request.result(0, ticket)
             self._running.remove(each)
-            error, stats = generation.error, generation.stats
-            entry = self._entry(row, generation) if error is None else failed_entry(row, error)
-            seconds = stats.prefill_seconds + stats.decode_seconds
-            yield Outcome(row, number, entry, stats.tokens, seconds, generation.value)
+            yield self._outcome(row, number, generation)
+
+    def _outcome(self, row: InputRow, number: int, made: Generation[Any]) -> Outcome:
+        stats = made.stats
+        entry = self._entry(row, made) if made.error is None else failed_entry(row, made.error)
+        return Outcome(row, number, entry, stats.tokens, stats.prefill_seconds + stats.decode_seconds, made.value)
 
     def _entry(self, row: InputRow, made: Generation[Any]) -> Entry:
         value = to_jsonable_python(made.value)
         entry = {**row.names, **row.carried(self._job.keep), "value": value, "finish": made.finish}
         unsure = {"after_cut": list(made.after_cuts)} if made.finish in CUT and made.after_cuts else {}
         return entry | {name: COLUMNS[name](made) for name in self._job.columns} | unsure
+
+
+class RemoteJob(ExtractionJob):
+    """A running job of an endpoint, which gets the requests of some inputs at a time."""
+
+    def outcomes(self, rows: Iterator[tuple[int, InputRow]], *, ahead: bool) -> Generator[Outcome, None, None]:
+        cancel = self._job.cancel
+        while new := list(islice(rows, self._options.batch_size if ahead else 1)):
+            self._sent = list[tuple[Sequence[tuple[int, InputRow, GivenPrompts]], RemoteRequest]]()
+            yield from self._prepare(new)
+            for sent, request in self._sent:
+                for (number, row, _), made in zip(sent, request.results(), strict=True):
+                    yield self._outcome(row, number, made)
+            if cancel is not None and cancel.is_set():
+                return
+
+    def _make_ready(self, rows: Sequence[tuple[int, InputRow, GivenPrompts]]) -> None:
+        prompts = GivenPrompts([prompts.each[0] for _, _, prompts in rows], many=True)
+        options = replace(self._options, sampling=[self._sampling_of(row) for _, row, _ in rows])
+        self._sent.append((rows, prepare_remote(self._model, prompts, self._schema, options)))

@@ -13,6 +13,7 @@ from typing import Any, get_args
 
 from structgen.batch_jobs.job_options import JobOptions
 from structgen.decoding.call_options import CallOptions
+from structgen.remote import Remote
 from structgen.schema.python.types import from_type
 
 MODEL = "model"
@@ -32,7 +33,8 @@ def job_settings(model: Any, schema: Any, job: JobOptions, options: CallOptions)
         model: a loaded one, or what it is loaded from; a function's is unknown.
     """
     module = getattr(model, "module", model)
-    name = module if isinstance(module, str) else getattr(module, "name_or_path", "")
+    name = module.model if isinstance(module, Remote) else getattr(module, "name_or_path", "")
+    name = module if isinstance(module, str) else name
     described = from_type(schema)[0] if callable(schema) or hasattr(schema, "__origin__") else schema
     deciding = {each.name: getattr(options, each.name) for each in fields(options) if "speed" not in each.metadata}
     limits = deciding.pop("limits")

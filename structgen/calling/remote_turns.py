@@ -96,7 +96,7 @@ def _offer(given: Sequence[Any], choice: Any, parallel: Any, *, limits: Any) -> 
         declared = [each.declaration for each in tools]
         fields = {"tools": declared, "tool_choice": chosen, "parallel_tool_calls": parallel}
     known = {each.name: each for each in tools}
-    cut = f"max_new_tokens={(limits if isinstance(limits, Limits) else Limits()).max_new_tokens}"
+    cut = f"max_new_tokens={(limits if isinstance(limits, Limits) else Limits()).budget()}"
     return Offer(fields, partial(_turn, known, cut))
 
 

@@ -55,7 +55,7 @@ def evaluate(
         result = sg.evaluate(
             sg.load(model, device=device), rows, wanted, expected=named, prompt=prompt_text(prompt), group=group,
             out=out, chat=chat, prompt_schema=prompt_schema, resume=resume, several=several, batch_size=batch_size,
-            limits=None if limits == Limits() else limits, sampling=sampling, cancel=stop,
+            limits=limits, sampling=sampling, cancel=stop,
             progress=sys.stderr.isatty(),
         )  # fmt: skip
         print_now(str(result))

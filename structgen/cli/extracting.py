@@ -76,7 +76,7 @@ def extract(
         text = prompt_text(prompt)
         job: dict[str, Any] = {
             "prompt": text, "chat": chat, "prompt_schema": prompt_schema, "resume": resume, "batch_size": batch_size,
-            "limits": None if limits == Limits() else limits, "sampling": sampling, "several": several,
+            "limits": limits, "sampling": sampling, "several": several,
             "columns": [*(column or ()), *(["places", "source"] if html else [])],
             "progress": progress and sys.stderr.isatty(), "keep": keep or (), "banned": banned or (),
             "guards": _guards(wanted, guard or (), banned_pattern or ()),

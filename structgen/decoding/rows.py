@@ -113,8 +113,11 @@ class RowBuilder:
             targets = shared(asked_target, targets)
         targets = sourced_targets(targets, options.source, prompts, self._grammar)
         sampling = each_of("sampling", options.sampling, Sampling, count)
-        limits = each_of("limits", options.limits, Limits, count)
         is_json = [target.is_json for target in targets]
+        limits = [
+            replace(each, max_new_tokens=each.budget(is_json=own))
+            for each, own in zip(each_of("limits", options.limits, Limits, count), is_json, strict=True)
+        ]
         banned = lists("banned", options.banned, count)
         guards = shared(guards_of, lists("guards", options.guards, count), banned, targets)
         guards = shared(partial(guards_behind, self._model.vocabulary), guards, read)
@@ -271,7 +274,7 @@ class RowBuilder:
         The last token is never read: it takes no place of the context.
         """
         room = math.inf if self._model.context is None else self._model.context - len(prompt.read) + 1
-        within = room >= limits.max_new_tokens
+        within = room >= limits.budget()
         return (limits, MAX_NEW_TOKENS) if within else (replace(limits, max_new_tokens=int(room)), CONTEXT)
 
     def _require_seed(self, sampling: Sampling) -> None:

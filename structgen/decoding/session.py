@@ -72,7 +72,7 @@ class Session(RowText):
         spans: Spans | None = None,
         rules: Rules = Rules(),  # noqa: B008 - a frozen value
     ) -> None:
-        self.prompt, self.sampling, self.budget = prompt.ids, sampling, limits.max_new_tokens
+        self.prompt, self.sampling, self.budget = prompt.ids, sampling, limits.budget()
         self.finish: Finish | None = None
         self.error: StructgenError | None = None
         self.recalled: Tensor | None = None

@@ -77,7 +77,7 @@ def extract_on_ray(
     require_share(model, num_cpus, num_gpus)
     job, call = JobOptions.split({
         "prompt": prompt, "chat": chat, "resume": resume, "progress": progress, "max_failures": max_failures, **options,
-    }, plain=schema is None)  # fmt: skip
+    })  # fmt: skip
     rows = job_inputs(inputs, out, job)
     files = JobFiles(out, job_settings(model, schema, job, call), resume=resume, escape_formulas=job.escape_formulas)
     of_driver = options_with(JobOptions, "driver")

@@ -168,7 +168,7 @@ def as_model(model: Any, tokenizer: Any = None) -> Model:
         return model
     if type(model).__name__ == "Remote":
         raise OptionError(
-            "an sg.Remote has no weights here, which this call needs: load it, or pass it to generate, call or run"
+            "an sg.Remote has no weights here, which this call needs: load it, or call generate or extract_many"
         )
     if any(kind.__name__ == "Pipeline" for kind in type(model).__mro__) and hasattr(model, "model"):
         model, tokenizer = model.model, model.tokenizer if tokenizer is None else tokenizer
@@ -216,7 +216,7 @@ def _instead(model: Any) -> str:
         name = quoted(model)
         return f"; pass structgen.load({name}), or structgen.Remote(url, {name}) for a server with OpenAI's interface"
     if type(model).__name__ == "Remote":
-        return "; a Remote is for generate, call and run"
+        return "; a Remote is for generate, call, run, extract_many and evaluate"
     if type(model).__module__.partition(".")[0] in ("openai", "anthropic", "litellm"):
         return "; for a server with OpenAI's interface pass structgen.Remote(url, name)"
     if isinstance(model, tuple) and model and isinstance(model[0], PreTrainedModel):

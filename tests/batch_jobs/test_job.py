@@ -35,18 +35,12 @@ def lines(path):
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def test_an_endpoint_is_refused_by_name():
-    remote = sg.Remote("http://localhost:1/v1", "m")
-    for call in (sg.extract_many, sg.evaluate):
-        with pytest.raises(OptionError, match="has no weights here"):
-            call(remote, [{"text": "x", "expected": 1}], {"type": "integer"})
-
-
 def test_a_value_may_fill_the_context_but_plain_text_may_not():
     numbers, model = {"type": "array", "items": {"type": "integer"}}, scripted(json.dumps([*range(300)]))
     (whole,) = sg.extract_many(model, ["x"], numbers).results
     assert (len(whole["value"]), whole["finish"]) == (300, "complete")
-    (cut,) = sg.extract_many(model, ["x"], numbers, limits=sg.Limits()).results
+    assert len(sg.generate(model, "x", numbers, limits=sg.Limits(max_items=400))) == 300
+    (cut,) = sg.extract_many(model, ["x"], numbers, limits=sg.Limits(max_new_tokens=512)).results
     assert (len(cut["value"]) < 200, cut["finish"]) == (True, "closed_by_budget")
     (text,) = sg.extract_many(model, ["x"]).results
     assert (len(text["value"]), text["finish"]) == (512, "length")

@@ -155,7 +155,7 @@ def test_the_extra_fields_are_made_of_the_options():
     names = options_with(Sampling, "extra")
     assert names == ("top_k", "min_p", "typical_p", "repetition_penalty", "penalties")
     assert {name: getattr(Extras(), name) for name in names} == {name: getattr(Sampling(), name) for name in names}
-    assert {**dict(Budget()), "max_new_tokens": 512, "stop": ()} == asdict(Limits())
+    assert {**dict(Budget()), "max_new_tokens": None, "stop": ()} == asdict(Limits())
     assert Extras(top_k=None, min_p=None, banned=None) == Extras()
     assert Extras(budget={"max_digits": None, "rollbacks": None}).budget == Budget(max_digits=None)
 

@@ -131,10 +131,10 @@ def rules_for(
         steering = Steering(
             grammar,
             bound,
-            limits.max_new_tokens,
+            limits.budget(),
             guards=guarding,
             phrases=phrase_row,
-            closes=require_room(grammar, limits.max_new_tokens, bound) and not limits.strict,
+            closes=require_room(grammar, limits.budget(), bound) and not limits.strict,
             cap_reader=CapReader(limits) if target.is_json else _caps_of(grammar, limits),
             plain=target.constraint is None,
             turn=turn,
