@@ -221,7 +221,7 @@ class Matcher:
             places.append(place)
 
     def _advance_anew(self, token_id: int) -> None:
-        """`advance` by a token that depends on the text or on budgets, that ends the text, or is refused."""
+        """`advance` by a token that depends on the text, a depth or budgets, that ends the text, or is refused."""
         grammar, places = self.grammar, self._places
         try:
             token_id = index(token_id)

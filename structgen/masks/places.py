@@ -81,7 +81,10 @@ class MatcherPlaces(Transitions):
         return self._places.setdefault(position, MatcherPlace(position)) if place is None else place
 
     def way(self, before: int, token_id: int) -> MatcherPlace | None:
-        """The place to which a text token leads from a position; None if it is refused, or if the text decides."""
+        """The place to which a text token leads from a position; None if it is refused, or if the text or the depth
+        decides."""
+        if self.nesting is not None and self.nesting.is_near(before):
+            return None
         position = self.advance(before, token_id)
         if position < 0:
             return None
