@@ -5,6 +5,9 @@ Covers `automaton.expected`, `automaton.finite_texts`, `parts.part_reading`.
 
 from __future__ import annotations
 
+import json
+import random
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -12,8 +15,13 @@ import pytest
 import structgen as sg
 from structgen.automaton.finite_texts import finite_texts
 from structgen.chat.calls_constraint import TurnRules, turn
-from structgen.errors import TokenRejected
+from structgen.chat.formats import NATIVE
+from structgen.chat.known import call_format
+from structgen.chat.native import Native
+from structgen.endings.closing import closing_tokens
+from structgen.errors import TokenRejected, UnsupportedSchema, ValidationFailed
 from structgen.masks.grammar import Matcher
+from structgen.testing import read_turn
 from structgen.tools import Tool
 from structgen.vocabulary import Vocabulary
 from tests.support.chat_templates import byte_vocabulary, control_tokens, format_of, token_ids
@@ -67,3 +75,45 @@ def test_the_texts_of_a_value_are_listed_though_a_check_refuses_some() -> None:
     texts = finite_texts(matcher.grammar.automaton, matcher.position, matcher.text, 200, is_json=True)
     assert texts is not None
     assert {b"6", b"8", b"79"} <= {*texts}
+
+
+RULED: dict[str, dict[str, Any]] = {
+    **{name: {"properties": {"a": schema}, "required": ["a"]} for name, schema in CHECKED.items()},
+    "contains": {"properties": {"a": {"items": {"enum": ["a", "b", 1]}, "contains": {"const": "b"}, "type": "array"}}},
+    "dependent": {"properties": {"a": {"type": "string"}, "b": CHECKED["texts"]}, "dependentRequired": {"a": ["b"]}},
+    "additional": {"additionalProperties": CHECKED["numbers"], "minProperties": 1},
+}
+
+
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("native", NATIVE, ids=lambda native: native.name)
+def test_random_calls_with_checked_arguments_end_in_calls_or_in_our_errors(native: Native, seed: int) -> None:
+    """A `set[str]` in Qwen3.5's format ended as `IndexError`. What is refused on the way is explained, too."""
+    format_ = call_format(native.name)
+    vocabulary = byte_vocabulary(control_tokens(format_))
+    special = {token: name.encode() for name, token in vocabulary.special_names.items()}
+    for name, schema in RULED.items():
+        draw = random.Random(f"{native.name} {name} {seed}")
+        tool = Tool.of({"name": "tag", "parameters": {"type": "object", **schema}})
+        try:
+            grammar = turn(format_, TurnRules((tool,), min_calls=1, text=False), vocabulary).compile(vocabulary)
+        except UnsupportedSchema:  # the format does not write arrays as JSON
+            continue
+        matcher = grammar.matcher()
+        while not matcher.finished and len(matcher.token_ids) < 120:
+            allowed = matcher.allowed_tokens()
+            for token in {*draw.sample(b'ab1",]}<', 2)}.difference(allowed):
+                with pytest.raises(TokenRejected) as refusal:
+                    matcher.advance(token)
+                assert str(refusal.value)
+            matcher.advance(
+                draw.choice([each for each in allowed if each > 255 or each in b'ab1",:[]{}</>'] or allowed)
+            )
+        for token in closing_tokens(matcher) or ():
+            matcher.advance(token)
+        text = b"".join(special.get(token, vocabulary.token(token)) for token in matcher.token_ids).decode()
+        if not matcher.can_finish:
+            continue
+        for _, arguments in read_turn(format_, [tool], text, thought="closed").calls:
+            with suppress(ValidationFailed):  # rules over several arguments that are written one by one
+                tool.parse(json.dumps(arguments))
