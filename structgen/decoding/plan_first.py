@@ -15,7 +15,7 @@ from structgen.decoding.ahead.forced import plain_encoder
 from structgen.decoding.prompts.prompt import Prompt, read_prompt
 from structgen.decoding.prompts.targets import Target
 from structgen.decoding.session import Session
-from structgen.decoding.thinking import ThinkingSession, before_answer
+from structgen.decoding.thinking import ThinkingSession, ThinkingTags, before_answer
 from structgen.errors import OptionError
 from structgen.given_prompts import ChatPrompt
 from structgen.guards import Guard
@@ -35,28 +35,9 @@ _LEAST_ALIKE = 3
 """The equal last tokens of two prompts that both begin an assistant's turn, if the template has no special tokens."""
 
 
-class PlanSession(ThinkingSession):
-    """The plan before an answer.
-
-    Args:
-        behind: the tokens between the plan and the answer.
-    """
-
-    limit = "max_plan_tokens"
-
-    def __init__(self, answer: Session, behind: Sequence[int], prompt: Prompt, model: Model, **options: Any) -> None:
-        self._behind = behind
-        super().__init__(answer, prompt, model, **options)
-
-    def close(self) -> None:
-        if self.finish == "end":  # the template writes its own end of a turn
-            self.row.truncate(len(self.row.ids) - 1)
-        self.row.ids += self._behind
-
-
 def plan_session(
     model: Model, prompt: Prompt, limits: Limits, target: Target, answer: Session, guards: Sequence[Guard[Any]]
-) -> PlanSession:
+) -> ThinkingSession:
     """The session that writes the plan before `answer`.
 
     Raises:
@@ -70,7 +51,8 @@ def plan_session(
     options = before_answer(
         model, "plan", limits.max_plan_tokens, ANSWER_SHARE, len(prompt.read) + len(behind), answer, guards
     )
-    return PlanSession(answer, behind, prompt, model, matcher=None, **options)
+    tags = ThinkingTags([], behind, behind, "")
+    return ThinkingSession(answer, tags, prompt, model, name="plan", matcher=None, **options)
 
 
 def _behind(model: Model, prompt: Prompt, asked: str) -> list[int]:

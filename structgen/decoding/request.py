@@ -18,12 +18,11 @@ from structgen.decoding.engine import Engine
 from structgen.decoding.exact.exact_session import ExactSession
 from structgen.decoding.generation import Generation, Stats
 from structgen.decoding.loop import AUTOMATIC, Decoded, Execution
-from structgen.decoding.plan_first import PlanSession
 from structgen.decoding.prompts.per_row import per_row
 from structgen.decoding.prompts.targets import Target
 from structgen.decoding.rows import RowBuilder
 from structgen.decoding.session import Session
-from structgen.decoding.thinking import thinking_caps
+from structgen.decoding.thinking import ThinkingSession, thinking_caps
 from structgen.decoding.ticket import Ticket
 from structgen.decoding.tracing import trace_of
 from structgen.decoding.value_scores import RunAgain
@@ -151,12 +150,11 @@ class Request:
 
 def _thinking(before: Session | None, vocabulary: Vocabulary, ticket: Ticket) -> dict[str, Any]:
     """The attributes of a generation that describe the thinking or the plan before the answer."""
-    if before is None:
+    if not isinstance(before, ThinkingSession):
         return {}
     choices, ledger = before.choices(ticket.ledger), ticket.ledger if ticket.record else None
     trace = trace_of(before.undone, vocabulary, ledger, before.tokens, before.entries, choices, is_json=False)
-    name = "plan" if isinstance(before, PlanSession) else "thinking"
-    return {name: before.text(), "thinking_ids": tuple(before.tokens), "thinking_trace": trace}
+    return {before.name: before.text(), "thinking_ids": tuple(before.tokens), "thinking_trace": trace}
 
 
 def _confidence(

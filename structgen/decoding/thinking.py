@@ -7,7 +7,7 @@ In most models that think, the tags are special tokens. Such a closing tag ends 
 `compositions.Text`). If a model writes several special tokens and text between them, as in
 `<|end|><|start|>assistant`, the first one ends the thinking, and the rest is added.
 
-Some prompts neither open a thought nor close one, and the model opens it by itself or leaves it out. `OpenedThinking`
+Some prompts neither open a thought nor close one, and the model opens it by itself or leaves it out. `ThinkingSession`
 lets it choose between the opening tag and the beginning of the answer.
 """
 
@@ -15,10 +15,9 @@ from __future__ import annotations
 
 import math
 import re
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from torch import Tensor
@@ -49,7 +48,8 @@ from structgen.vocabulary import spelled
 
 DEFAULT = Tags("<think>\n", "</think>\n\n")
 """The tags of models whose chat templates have none."""
-LIMIT = "thinking.max_tokens"
+LIMITS = {"thinking": "thinking.max_tokens", "plan": "max_plan_tokens"}
+"""The names in `Cap` of the limits of free text before an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,78 +63,61 @@ class ThinkingTags:
 
 
 class ThinkingSession(Session):
-    """Free text before an answer.
+    """Free text before an answer: a thought between two tags, or a plan.
+
+    A thought that the model may open by itself has its first tokens chosen among the opening tag's and those with which
+    the answer may begin. If the model writes the whole tag, it thinks. Else the answer chooses its tokens from the
+    start, from the same logits.
 
     Args:
         answer: the session that continues in the same row.
+        tags: what is around the text.
+        prompt: with the opening tag, unless the model writes that.
+        written: how many tokens of `tags.opening` the model writes; the others are white space after the tag.
 
     Attributes:
-        limit: the name in `Cap` of the limit of its length.
+        name: "thinking" or "plan".
     """
 
     thinks = True
-    limit: ClassVar[str]
 
-    def __init__(self, answer: Session, prompt: Prompt, model: Model, **options: Any) -> None:
-        self._answer, self._context = answer, model.context
+    def __init__(
+        self,
+        answer: Session,
+        tags: ThinkingTags,
+        prompt: Prompt,
+        model: Model,
+        *,
+        name: str = "thinking",
+        written: int = 0,
+        **options: Any,
+    ) -> None:
+        self._answer, self._tags, self._context, self.name = answer, tags, model.context, name
+        self._written = written
+        self._matches = 0 if written else None  # how many of these the model has written; None: all of them
+        self._first: KnownLogits | None = None
         super().__init__(prompt, model.vocabulary, **options)
 
-    @abstractmethod
-    def close(self) -> None:
-        """Adds to the row what is between this text and the answer."""
-
     def following(self) -> Session | None:
-        """The answer; None if thinking has failed, and the answer with it."""
+        """The answer; None if this text has failed, and the answer with it."""
         if self.error is not None:
             self._answer.fail(self.error)
             return None
-        self.close()
+        if not self.thinks:
+            self.row.truncate(len(self.row.ids) - (self._matches or 0))
+            self._answer.go_on_in(self.row)
+            if self._first is not None and not self._answer.tokens:
+                self._answer.recall(self._first)
+            return self._answer
+        if self.name == "plan" and self.finish == "end":  # the template writes its own end of a turn
+            self.row.truncate(len(self.row.ids) - 1)
+        self.row.ids += self._tags.closing if self.finish == "length" else self._tags.gap
         if self._context is not None:
             left = self._context - len(self.row.ids) + 1  # the last token is never read
             if left < self._answer.budget:
                 self._answer.shorten(left)
         self._answer.go_on_in(self.row)
         return self._answer
-
-    def _stop_at_budget(self) -> None:
-        self.finish = "length"
-
-
-class TaggedThinking(ThinkingSession):
-    """Thinking between two tags.
-
-    Args:
-        prompt: with the opening tag.
-    """
-
-    limit = LIMIT
-
-    def __init__(self, answer: Session, tags: ThinkingTags, prompt: Prompt, model: Model, **options: Any) -> None:
-        self._tags = tags
-        super().__init__(answer, prompt, model, **options)
-
-    def close(self) -> None:
-        self.row.ids += self._tags.closing if self.finish == "length" else self._tags.gap
-
-
-class OpenedThinking(TaggedThinking):
-    """Thinking that the model opens by itself, or leaves out.
-
-    Its first tokens are chosen among the opening tag's and those with which the answer may begin. If the model writes
-    the whole tag, it thinks. Else the answer chooses its tokens from the start, from the same logits.
-
-    Args:
-        prompt: without the opening tag.
-        written: how many tokens of `tags.opening` the model writes; the others are white space after the tag.
-    """
-
-    def __init__(
-        self, answer: Session, tags: ThinkingTags, prompt: Prompt, model: Model, written: int, **options: Any
-    ) -> None:
-        self._written = written
-        self._matches: int | None = 0  # how many of these the model has written; None: all of them
-        self._first: KnownLogits | None = None
-        super().__init__(answer, tags, prompt, model, **options)
 
     def accept(self, token: int, logits: Tensor, row: int, entry: Entry) -> None:
         if self._matches is None:
@@ -151,16 +134,6 @@ class OpenedThinking(TaggedThinking):
         if self._matches == self._written or (words is not None and not words.any()):
             self.row.ids += self._tags.opening[self._matches :]
             self._matches = None
-
-    def following(self) -> Session | None:
-        """The answer."""
-        if self.thinks or self.error is not None:
-            return super().following()
-        self.row.truncate(len(self.row.ids) - (self._matches or 0))
-        self._answer.go_on_in(self.row)
-        if self._first is not None and not self._answer.tokens:
-            self._answer.recall(self._first)
-        return self._answer
 
     def _mask(self) -> Words | None:
         if self._matches is None:
@@ -229,7 +202,7 @@ TAIL = 200
 
 def opened_thinking(
     model: Model, prompt: Prompt, constraint: Constraint | None, answer: Session, guards: Sequence[Guard[Any]]
-) -> OpenedThinking | None:
+) -> ThinkingSession | None:
     """The session in which the model may open a thought by itself; None if it cannot.
 
     It cannot if its context has no room to think, if the answer has failed already, or if the opening tag belongs to
@@ -254,12 +227,12 @@ def opened_thinking(
         options = _thinking_options(model, Thinking(), tags, size, answer, guards)
     except OptionError:
         return None
-    return OpenedThinking(answer, tags, prompt, model, len(written), **options)
+    return ThinkingSession(answer, tags, prompt, model, written=len(written), **options)
 
 
 def thinking_session(
     model: Model, prompt: Prompt, thinking: Thinking, answer: Session, guards: Sequence[Guard[Any]]
-) -> TaggedThinking | None:
+) -> ThinkingSession | None:
     """The session that thinks before `answer`; None if thinking is over at the end of the prompt.
 
     Raises:
@@ -273,7 +246,7 @@ def thinking_session(
     opening = [] if _ends_with(model, read, tags.opening, marks.opening) else tags.opening
     taken = len(read) + len(opening) + len(tags.closing)
     options = _thinking_options(model, thinking, tags, taken, answer, guards)
-    return TaggedThinking(answer, tags, prompt.followed_by(opening), model, **options)
+    return ThinkingSession(answer, tags, prompt.followed_by(opening), model, **options)
 
 
 def _thinking_options(
@@ -308,7 +281,7 @@ def before_answer(
 def thinking_caps(before: Session | None) -> tuple[Cap, ...]:
     """The limit that cut the text before the answer short, if it did."""
     if isinstance(before, ThinkingSession) and before.finish == "length":
-        return (Cap(before.limit, "", before.budget),)
+        return (Cap(LIMITS[before.name], "", before.budget),)
     return ()
 
 
