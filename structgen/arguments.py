@@ -101,10 +101,11 @@ def options_with(record: type[Any], *takers: str) -> tuple[str, ...]:
 
 
 def check_options(record: Any) -> None:
-    """Checks each field of a record by its own metadata."""
+    """Checks each field of a record by its own metadata, but no default."""
     for each in fields(record):
-        if "check" in each.metadata:
-            each.metadata["check"](each.name, getattr(record, each.name))
+        value = getattr(record, each.name)
+        if value is not each.default and "check" in each.metadata:
+            each.metadata["check"](each.name, value)
 
 
 def allowing(valid: Callable[[Any], bool], allowed: str) -> Check:

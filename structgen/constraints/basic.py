@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from typing_extensions import Never
 
-from structgen.arguments import require, require_flag, require_one_of, require_unicode, several
+from structgen.arguments import (
+    allowing,
+    check_options,
+    one_of,
+    option,
+    optional,
+    require,
+    require_flag,
+    require_unicode,
+    several,
+)
 from structgen.automaton.machine import Automaton
 from structgen.automaton.writing.chars import Lifted
 from structgen.endings.nesting import nested
@@ -69,6 +79,10 @@ _OF_MATCHERS = frozenset({"advance", "allowed_tokens", "apply", "bool_mask", "ma
 _COMPILED = "constraint.compile(model.vocabulary).matcher()"
 
 
+_WHITESPACE = allowing(lambda value: isinstance(value, Whitespace), "Whitespace(...)")
+_REGISTRY = allowing(lambda value: value is None or hasattr(value, "resolver_with_root"), "a referencing.Registry")
+
+
 @dataclass(frozen=True)
 class JsonSchema(Uncompiled):
     """JSON that satisfies a schema.
@@ -96,28 +110,18 @@ class JsonSchema(Uncompiled):
     """
 
     schema: Any
-    order: str | Sequence[str] = "schema"
-    whitespace: Whitespace = Whitespace.SPACED
-    closed: bool | None = None
-    format: str = "enforce"
-    registry: Any = None
-    finite: bool = True
+    order: str | Sequence[str] = field(default="schema", metadata=option(lambda _, order: require_order(order)))
+    whitespace: Whitespace = field(default=Whitespace.SPACED, metadata=option(_WHITESPACE))
+    closed: bool | None = field(default=None, metadata=option(optional(require_flag)))
+    format: str = field(default="enforce", metadata=option(one_of("enforce", "annotate")))
+    registry: Any = field(default=None, metadata=option(_REGISTRY))
+    finite: bool = field(default=True, metadata=option(require_flag))
     source: Any = None
-    nulls: str = "optional"
-    dialect: str | None = None
+    nulls: str = field(default="optional", metadata=option(one_of("optional", "written")))
+    dialect: str | None = field(default=None, metadata=option(one_of(*DIALECT_NAMES)))
 
     def __post_init__(self) -> None:
-        require_order(self.order)
-        require_one_of("nulls", self.nulls, "optional", "written")
-        require(isinstance(self.whitespace, Whitespace), "whitespace", self.whitespace, "Whitespace(...)")
-        require(self.closed is None or isinstance(self.closed, bool), "closed", self.closed, "True, False or None")
-        formats = isinstance(self.format, str) and self.format in ("enforce", "annotate")
-        require(formats, "format", self.format, "'enforce' or 'annotate'")
-        known = self.registry is None or hasattr(self.registry, "resolver_with_root")
-        require(known, "registry", self.registry, "a referencing.Registry")
-        require_flag("finite", self.finite)
-        if self.dialect is not None:
-            require_one_of("dialect", self.dialect, *DIALECT_NAMES)
+        check_options(self)
         if self.source is not None:
             object.__setattr__(self, "source", Source.of(self.source))
 

@@ -9,10 +9,13 @@ token is drawn from the same logits by the same random number.
 
 from __future__ import annotations
 
+import sys
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from operator import neg
 from typing import Any
 
 import torch
@@ -52,15 +55,17 @@ class DraftReader:
         Returns:
             The logits after the last token of each row that has taken only drafted tokens. All others are forgotten.
         """
-        confirmed = {}
-        for row in (row for row in rows if row in self._known):
-            ids, start, logits = self._known[row]
-            if row.valid >= start and row.ids[:start] == ids[:start]:
+        confirmed = dict[Row, Tensor]()
+        if not self._known:
+            return confirmed
+        for row in rows:
+            ids, start, logits = self._known.get(row, ([], sys.maxsize, None))
+            if logits is not None and row.valid >= start and row.ids[:start] == ids[:start]:
                 taken = common(row.ids[start:], ids[start:])
                 row.valid = start + taken
                 if row.is_read:
                     confirmed[row] = logits[taken]
-        self._known = {row: self._known[row] for row in confirmed}
+        self._known = {row: self._known[row] for row in confirmed} if confirmed else {}
         return confirmed
 
 
@@ -97,13 +102,14 @@ class Drafts(DraftReader):
     def of(self, sessions: Sequence[Session], columns: int) -> Sequence[Sequence[int]]:
         """What is worth to be read after each session's pending tokens, of which a forward pass has `columns`."""
         self._learn()
-        self._drafts = (
-            worthwhile([self._draft(session, columns) for session in sessions]) if columns and sessions else []
-        )
-        if not any(draft.tokens for draft in self._drafts):
-            self._drafts = []
-            return [()] * len(sessions)
-        return [draft.tokens for draft in self._drafts]
+        self._drafts, some = [], False
+        for session in sessions if columns else ():
+            self._drafts.append(draft := self._draft(session, columns))
+            some = some or bool(draft.tokens)
+        self._drafts = worthwhile(self._drafts) if some else []
+        tokens = [draft.tokens for draft in self._drafts]
+        self._drafts = self._drafts if any(tokens) else []
+        return tokens or [()] * len(sessions)
 
     def confirmed(self, ledger: Ledger | None) -> tuple[list[Session], Tensor | None]:
         """The sessions that have taken only drafted tokens, and the logits after these.
@@ -111,7 +117,10 @@ class Drafts(DraftReader):
         Args:
             ledger: is told which tokens were drafted; None if nobody asks.
         """
-        read = {draft.session: draft.session.row.valid for draft in self._drafts if not draft.session.done}
+        if not self._drafts:
+            self._known = {}  # the cache goes on to hold other tokens
+            return [], None
+        read = {draft.session: draft.session.row.valid for draft in self._drafts if draft.session.finish is None}
         known = self.confirm([session.row for session in read])
         for session, before in read.items():
             self._accepted[session] += session.row.valid - before
@@ -141,14 +150,14 @@ class Drafts(DraftReader):
         if matcher is not None and session.spans is not None:
             forced = _allowed(matcher, session.spans.probable(matcher, session.tokens)[:room])
         lookup = self._lookups.setdefault(session, Lookup(self._vocabulary))
-        worth = sum(share >= self._forward.price for share in RIGHT)
+        worth = bisect_right(RIGHT, -self._forward.price, key=neg)
         guess = [] if len(forced) == room else lookup.after([*ids, *forced], min(room - len(forced), worth))
         return Draft(session, len(ids), forced + _allowed(matcher, guess), len(forced), position)
 
     def _learn(self) -> None:
         """Tells the lookups and spans which of their guesses were right."""
-        for draft in (draft for draft in self._drafts if not draft.session.done):
-            taken = draft.taken
+        for draft in self._drafts:
+            taken = -1 if draft.session.finish is not None else draft.taken
             if taken >= draft.forced < len(draft.tokens):
                 self._lookups[draft.session].learn(right=taken > draft.forced)
             if 0 <= taken and draft.forced and draft.session.spans is not None:

@@ -18,12 +18,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 from weakref import WeakKeyDictionary, ref
 
+import torch
 from transformers import PreTrainedModel
 
 from structgen.decoding.beams.search import BeamSearch
 from structgen.decoding.loop import AUTOMATIC, ROWS, Batch, Decoded, Execution
 from structgen.decoding.ticket import Ticket
 from structgen.errors import RunError
+from structgen.models.attention import of_any_shape
 from structgen.models.evaluation_mode import evaluating
 from structgen.models.hosts.host import Host
 from structgen.models.model import Model
@@ -42,6 +44,7 @@ class _Wait:
     until: Callable[[], bool]
     woken: threading.Condition
     thread: int
+    over: bool = False  # something has come of them
 
 
 class Engine:
@@ -146,8 +149,10 @@ class Engine:
                 if not until():
                     leads = True  # first, as Ctrl-C may come between two lines
                     self._leading = True
-            while leads and not until():
-                self._step(wait)
+            if leads:
+                with torch.inference_mode(), of_any_shape():
+                    while not wait.over:
+                        self._step(wait)
         finally:
             with self._lock:
                 if wait in self._waits:
@@ -204,7 +209,8 @@ class Engine:
         with self._lock:
             self._seconds, self._released = now - began, []
             for wait in tuple(self._waits):
-                if wait.until():
+                wait.over = wait.until()
+                if wait.over:
                     self._released += [(ticket, wait.thread) for ticket in wait.tickets if ticket.left]
                     if wait is not own:
                         self._waits.remove(wait)
@@ -252,20 +258,22 @@ class Engine:
     def _admit(self, batch: Batch, wanted: set[Ticket]) -> None:
         """Lets rows join in the order of their coming, as far as there are places, and tells the batch who pauses."""
         taken, queued = sum(ticket.seats for ticket in wanted), False
-        for ticket in [ticket for ticket in self._tickets if ticket.queue and ticket in wanted]:
-            while ticket.queue:
+        for ticket in self._tickets:
+            while ticket.queue and ticket in wanted:
                 row = ticket.rows[ticket.queue[0]]
-                within = ticket.seats + _seats(row) <= ticket.at_once or not ticket.seats
-                fits = taken + _seats(row) <= max(self.rows, ticket.at_once) or not taken
+                within = ticket.seats + row.seats <= ticket.at_once or not ticket.seats
+                fits = taken + row.seats <= max(self.rows, ticket.at_once) or not taken
                 if not fits or not within or (batch.most is not None and self.running >= batch.most):
                     queued = True
                     break
                 self._join(batch, ticket, ticket.queue.popleft())
-                taken += _seats(row)
+                taken += row.seats
         batch.in_parts = len(self._tickets) > 1
         batch.ledger.traced = any(ticket.record for ticket in wanted)
-        decoded: list[Decoded] = [] if wanted.issuperset(self._tickets) else [*batch.sessions, *batch.searches]
-        batch.paused = frozenset(row for row in decoded if self._owners[row][0] not in wanted)
+        batch.paused = frozenset[Decoded]()
+        if not wanted.issuperset(self._tickets):
+            units: list[Decoded] = [*batch.sessions, *batch.searches]
+            batch.paused = frozenset(row for row in units if self._owners[row][0] not in wanted)
         self._admitted = set() if queued or batch.paused else wanted  # nothing is to be done until others are wanted
 
     def _join(self, batch: Batch, ticket: Ticket, number: int) -> None:
@@ -279,7 +287,7 @@ class Engine:
                 self._owners[session] = ticket, number
         self._owners[row] = ticket, number
         ticket.begin(number)
-        ticket.seats += _seats(row)
+        ticket.seats += row.seats
         batch.join(first)
 
     def _collect(self, now: float) -> None:
@@ -291,7 +299,7 @@ class Engine:
         for unit in left:
             ticket, number = self._owners.get(unit, (None, 0))
             if ticket is not None:
-                ticket.seats -= _seats(ticket.rows[number])
+                ticket.seats -= ticket.rows[number].seats
                 self._forget(ticket.rows[number])
                 ticket.end(number, now)
         self._tickets = [ticket for ticket in self._tickets if ticket.left]
@@ -364,8 +372,3 @@ def decode(
     ticket = engine.submit(sessions, record=record, at_once=rows)
     ticket.wait()
     return ticket
-
-
-def _seats(row: Decoded) -> int:
-    """The most rows of the cache that a session or a search takes."""
-    return row.seats if isinstance(row, BeamSearch) else 1

@@ -148,11 +148,11 @@ def _value(given: Any) -> Hashable:
         TypeError, ValueError, RecursionError: there is none.
     """
     if isinstance(given, JsonSchema):
-        order = given.order if isinstance(given.order, str) else tuple(given.order)
         content = None
         if isinstance(given.schema, dict):  # by content: the caller may change it
             content, given = json.dumps(given.schema), replace(given, schema=None)
-        given = replace(given, order=order)
+        if not isinstance(given.order, str):
+            given = replace(given, order=tuple(given.order))
         return hash(given), content, given  # a registry of documents has no hash
     if isinstance(given, Composition):
         values = [getattr(given, field.name) for field in fields(given)]

@@ -26,13 +26,12 @@ from structgen.decoding.choosing.choice import Ask, Chooser, Drawn, chooser_for
 from structgen.decoding.choosing.masking import existing, why_without_triton
 from structgen.decoding.choosing.measure import Ledger
 from structgen.decoding.drafts import DraftReader, Drafts
-from structgen.decoding.exact.exact_session import draw_texts, walk_known
+from structgen.decoding.exact.exact_session import draw_texts
 from structgen.decoding.prompt_parts import PromptParts
 from structgen.decoding.session import Session
 from structgen.errors import OptionError, StructgenError, unforeseen, warn_caller
 from structgen.masks import find_masks
 from structgen.masks.words import Words
-from structgen.models.attention import of_any_shape
 from structgen.models.forward import forward_for
 from structgen.models.hosts.host import Host
 from structgen.models.prefixes import prefixes_of
@@ -70,7 +69,8 @@ AUTOMATIC = Execution()
 
 
 class Batch:
-    """Sessions and beam searches that share forward passes. Of one thread at a time; the model is `evaluating`.
+    """Sessions and beam searches that share forward passes. Of one thread at a time; the model is `evaluating`, and
+    steps are taken in inference mode.
 
     Args:
         module: in evaluation mode.
@@ -103,6 +103,7 @@ class Batch:
         self.in_parts = False
         self.most: int | None = None
         self._parked: deque[Decoded] = deque()  # they continue when others have left
+        self._looking: list[Session] = []  # they do something before the model reads
         self._ahead: tuple[Sequence[Session], Tensor | None] = (), None
         self._held: frozenset[Session] = frozenset()
         self._parts = PromptParts()
@@ -124,6 +125,7 @@ class Batch:
             self.searches.append(unit)
         else:
             self.sessions.append(unit)
+            self._looking += [unit] if unit.looks else []
 
     @torch.inference_mode()
     def drop(self, unit: Decoded) -> None:
@@ -154,18 +156,15 @@ class Batch:
         if self.in_parts:
             self._parts.ended(time.perf_counter() - began)
 
-    @torch.inference_mode()
-    @of_any_shape()
     def _step(self) -> None:
         """Reads what is pending (prompts, chosen and forced tokens, rollbacks alike), and chooses the next tokens."""
         while self._parked and (self.most is None or len(self.sessions) + len(self.searches) < self.most):
             self.join(self._parked.popleft())
-        for session in self._going():
-            if session.patience.deadline.is_bounded:
-                session.end_if_late()
+        for session in self._looking:
+            if session not in self.paused:
+                session.look()
         for search in self._searching() if self.searches else ():
             search.end_if_late()
-        walk_known(self._going())
         self._leave_done()
         sessions, searches = self._going(), self._searching() if self.searches else []
         if not sessions and not searches:
@@ -178,7 +177,8 @@ class Batch:
             self._leave_done()  # a session that follows may choose from the same logits
             while back := [s for s in self._going() if s.sent_back and not s.done]:  # its last token was rolled back
                 self._choose(back, logits, ahead=False)
-            draw_texts(ready, logits)
+            if self._looking:
+                draw_texts(ready, logits)
             if self._drafts is not None:
                 self._ahead = self._drafts.confirmed(self.ledger if self.ledger.traced else None)
         if searches:
@@ -220,7 +220,7 @@ class Batch:
             for session in [s for s in ahead if s in self.paused and s.row.is_read]:
                 session.row.reread()
             ahead = [s for s in ahead if s not in self.paused]
-        still = [i for i, s in enumerate(ahead) if s.finish is None and s.row.is_read]
+        still = [] if logits is None else [i for i, s in enumerate(ahead) if s.finish is None and s.row.is_read]
         if logits is not None and still:  # all others wait for the next step
             for row in known.keys() - {row for search in drafted for row in search.rows}:
                 row.reread()
@@ -236,7 +236,8 @@ class Batch:
             if known:
                 known |= zip(left, searched, strict=True)
                 searched = torch.stack([known[row] for row in rows])
-            still = [i for i, s in enumerate(sessions) if s.row.is_read or s.row.error is not None]
+            own = [s.row for s in sessions]
+            still = [i for i, row in enumerate(own) if row.valid == len(row.ids) or row.error is not None]
         if len(still) < len(sessions):
             sessions, logits = [sessions[i] for i in still], logits.index_select(0, upload_one(still, logits.device))
         logits = without_padding(logits, self._vocabulary) if sessions else logits
@@ -255,7 +256,9 @@ class Batch:
         own = [s.row for s in sessions]
         rows = [*own, *beams]
         with in_portions(self.forward, own):
-            columns = self.forward.columns_for(rows) if forced or self._drafts is not None else 0
+            if not forced and self._drafts is None:
+                return self.forward.read(rows)
+            columns = self.forward.columns_for(rows)
             drafts = [()] * len(own) if self._drafts is None else self._drafts.of(sessions, columns)
             texts = dict[Row, Sequence[int]]()
             for search in forced:
@@ -275,12 +278,14 @@ class Batch:
 
         Not if too many rows will end or have forced text after the token.
         """
-        places = [i for i, s in enumerate(sessions) if s.has_room]
-        reading = [sessions[i] for i in places]
-        spans = [(s, i) for s, i in zip(reading, places, strict=True) if s.spans is not None]
-        if len(places) - sum(s.expects_forced(asks[i].words) for s, i in spans) < AHEAD_SHARE * len(sessions):
+        reading, going, forced = list[Session](), dict[Row, int](), 0
+        for i, session in enumerate(sessions):
+            if session.has_room:
+                reading.append(session)
+                going[session.row] = i
+                forced += session.spans is not None and session.expects_forced(asks[i].words)
+        if len(reading) - forced < AHEAD_SHARE * len(sessions):
             return
-        going = {s.row: i for s, i in zip(reading, places, strict=True)}
         if len(reading) < len(self.sessions):
             reading += [s for s in self._going() if s.finish is None and not s.row.is_read and s not in self._held]
         rows = [s.row for s in reading]
@@ -291,8 +296,11 @@ class Batch:
         """The session that follows takes over the row; if none does, the last row takes its place, as in the cache."""
         self.leaving = session
         following, place = session.following(), self.sessions.index(session)
+        if session in self._looking:
+            self._looking.remove(session)
         if following is not None:
             self.sessions[place] = following
+            self._looking += [following] if following.looks else []
             if not following.sent_back:
                 following.row.reread()  # the logits read ahead were for the session before
         else:
@@ -318,12 +326,17 @@ class Batch:
             logits: of each session, except those that choose from recalled logits.
             ahead: the device reads the tokens at once.
         """
-        asked = [s.ask() for s in ready]
-        choosing = [(row, s, ask) for row, (s, ask) in enumerate(zip(ready, asked, strict=True)) if ask is not None]
-        if not choosing:
+        sessions, asks, rows, recalled = list[Session](), list[Ask](), list[int](), False
+        for row, session in enumerate(ready):
+            ask = session.ask()
+            if ask is not None:
+                sessions.append(session)
+                asks.append(ask)
+                rows.append(row)
+                recalled = recalled or session.recalled is not None
+        if not sessions:
             return
-        rows, sessions, asks = zip(*choosing, strict=True)
-        if len(rows) < len(ready) or any(s.recalled is not None for s in sessions):
+        if len(rows) < len(ready) or recalled:
             own = zip(rows, sessions, strict=True)
             logits = torch.stack([logits[row] if s.recalled is None else s.recalled for row, s in own])
         assert self._chooser is not None  # nothing is chosen after `close`
@@ -402,7 +415,7 @@ class Batch:
         self.forward.count, self.forward.replays, self._ahead, self._forced = count, replays, ((), None), DraftReader()
         if self._drafts is not None:
             self._drafts = Drafts(self.forward, self._vocabulary, self.drafted)
-        self.sessions, self.searches, self._parked = [], [], deque()
+        self.sessions, self.searches, self._parked, self._looking = [], [], deque(), []
         for unit in units:
             self.join(unit)
             for row in _rows(unit):

@@ -70,7 +70,7 @@ class RowBuilder:
 
     def __init__(self, model: Model, options: CallOptions) -> None:
         self._model, self._options = model, options
-        self._grammars: dict[tuple[int, int], Grammar | None] = {}  # by the target's id, and the depth
+        self._grammars: dict[tuple[int, int], tuple[Target, Grammar | None]] = {}  # by the target's id, and the depth
         self._plans: list[RowPlan] = []
         self._masses: dict[Hashable, RefusedMass] = {}
         assert isinstance(options.beams, Beams)
@@ -146,9 +146,11 @@ class RowBuilder:
 
     def _grammar(self, target: Target, max_depth: int = DEFAULT_DEPTH) -> Grammar | None:
         constraint = target.constraint
-        grammar = None if constraint is None else grammar_for(constraint, self._model.vocabulary, max_depth)
-        self._grammars[id(target), max_depth] = grammar
-        return grammar
+        key = id(target), max_depth
+        if key not in self._grammars:
+            grammar = None if constraint is None else grammar_for(constraint, self._model.vocabulary, max_depth)
+            self._grammars[key] = target, grammar
+        return self._grammars[key][1]
 
     def _session(self, plan: RowPlan) -> Session:
         session = self._built(plan)
@@ -157,7 +159,7 @@ class RowBuilder:
         return session
 
     def _built(self, plan: RowPlan) -> Session:
-        model, grammar = self._model, self._grammars[id(plan.target), plan.limits.max_depth]
+        model, grammar = self._model, self._grammar(plan.target, plan.limits.max_depth)
         if grammar is None and plan.phrases is not None:
             grammar = grammar_for(ANY_TEXT, model.vocabulary)
         self._require_seed(plan.sampling)

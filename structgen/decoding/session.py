@@ -5,10 +5,11 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, ParamSpec, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from torch import Tensor
+from typing_extensions import TypeVarTuple, Unpack
 
 from structgen.decoding.ahead.forced import Spans
 from structgen.decoding.choosing.choice import Ask, logits_error
@@ -34,7 +35,7 @@ from structgen.patience import Patience
 from structgen.trace.records import Finish
 from structgen.vocabulary import Vocabulary
 
-P = ParamSpec("P")
+A = TypeVarTuple("A")
 T = TypeVar("T")
 
 
@@ -58,7 +59,7 @@ class Session(RowText):
         patience: bounds the time of the row's own work on the host.
     """
 
-    thinks = False
+    thinks, seats = False, 1  # of the cache's rows
     _refusals_class: ClassVar[type[RowRefusals]] = RowRefusals
 
     def __init__(
@@ -227,7 +228,7 @@ class Session(RowText):
             row: the session's row of the logits.
             entry: where the choice is measured.
         """
-        self._refusals.recent.add(KnownLogits(len(self._transcript.tokens), logits, row, self._asked))
+        self._refusals.recent.add(len(self._transcript.tokens), logits, row, self._asked)
         self.sent_back = False
         if token == NOTHING:
             allowed = existing(self._vocabulary) if self._asked is None else self._asked
@@ -248,7 +249,7 @@ class Session(RowText):
 
     def recall(self, known: KnownLogits) -> None:
         """Makes the first choice from these logits, which another session has read in this row."""
-        self._refusals.recent.add(known)
+        self._refusals.recent.add(*known)
         self.sent_back = True
 
     def open_seam(self, seam: Seam) -> None:
@@ -272,10 +273,15 @@ class Session(RowText):
     def fail(self, error: StructgenError) -> None:
         self.finish, self.error = "error", error
 
-    def end_if_late(self) -> None:
+    @property
+    def looks(self) -> bool:
+        """Does it do something before each reading of the model, see `look`?"""
+        return self.patience.deadline.is_bounded
+
+    def look(self) -> None:
         """Ends the row if its call must end."""
         if self.finish is None and self.patience.deadline.is_over:
-            self._attempt(self.end_if_late)
+            self._attempt(self.look)
 
     def _end_early(self, stopped: Stopped) -> None:
         """Closes the value at once where that is possible; else the row fails."""
@@ -326,13 +332,13 @@ class Session(RowText):
         text = self._transcript
         return max([text.begun_stop(), *(check.at_risk(text) for check in self._rules.watching)])
 
-    def _attempt(self, step: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+    def _attempt(self, step: Callable[[Unpack[A]], T], *args: Unpack[A]) -> T | None:
         """Runs a step; a `StructgenError` ends this row and no other. Any other exception ends it, too, and goes on."""
         try:
             if not self.patience.is_bounded:
-                return step(*args, **kwargs)
+                return step(*args)
             with self.patience:
-                return step(*args, **kwargs)
+                return step(*args)
         except Stopped as stopped:
             self._end_early(stopped)
             return None
@@ -386,11 +392,13 @@ class Session(RowText):
     def _untake(self) -> None:
         """Takes back the last token: another one is chosen from the same logits, or the row ends within a call."""
         self._transcript.cut(len(self.tokens) - 1)
+        self._transcript.retries.refuses = True
         self.finish, self.sent_back = ("cut", False) if self._transcript.cut_off is not None else (None, True)
 
     def _settle(self) -> None:
         """Takes all steps that need no choice of the model: forced tokens, the end, or a rollback."""
-        self._go_on()
+        if self.finish is None:
+            self._go_on()
         if not self._rules.watching:
             self._end_if_over()
         elif not self._is_refused_by(self._rules.guards):  # a vetoed text does not end
@@ -418,9 +426,7 @@ class Session(RowText):
     def _go_on(self) -> None:
         """Ends the text at a stop string, or adds the tokens that must come next."""
         text = self._transcript
-        if self.finish is not None:
-            return
-        if text.stopped():
+        if text.stop_strings and text.stopped():
             self.finish = "stop"
         elif self.spans is not None and text.matcher is not None:
             before = len(text.tokens)

@@ -164,9 +164,10 @@ class Ticket:
     def stepped(self, now: float) -> None:
         self.steps += 1
         self._first = self._first or now
-        for number in [each for each in self._new if self.rows[each].token_count]:
-            self._new.remove(number)
-            self._marks[number].append(now)
+        for number in tuple(self._new):
+            if self.rows[number].token_count:
+                self._new.remove(number)
+                self._marks[number].append(now)
 
     def end(self, number: int, now: float) -> None:
         """A row is over. With the last one, the costs are settled."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -86,12 +86,12 @@ class Experts:
         configs = [] if device_of(module).type == "cpu" else [module.config, *parts]
         self._configs: list[Any] = [c for c in configs if getattr(c, "_experts_implementation", None) == "grouped_mm"]
 
-    @contextmanager
-    def reading(self, columns: int) -> Iterator[None]:
+    def reading(self, columns: int) -> AbstractContextManager[None]:
         """A block for a forward pass of `columns` tokens of each row. Other threads' passes over mixtures wait."""
-        if not self._configs:
-            yield
-            return
+        return self._switched(columns) if self._configs else nullcontext()
+
+    @contextmanager
+    def _switched(self, columns: int) -> Iterator[None]:
         with _experts_lock:
             for config in self._configs:
                 config._experts_implementation = "batched_mm" if columns == 1 else "grouped_mm"

@@ -105,7 +105,8 @@ class HybridModel(SlotModel):
         if not self.layers:
             return None
         mask = torch.arange(places.seen, device=slots.device) <= slots[:, None, :, None]
-        return dict.fromkeys(SLOTS_ONLY | BOTH, self._as_taken(mask)) | dict.fromkeys(STATES_ONLY)
+        mask = self._added(mask) if self._float else mask
+        return dict.fromkeys(SLOTS_ONLY | BOTH, mask) | dict.fromkeys(STATES_ONLY)
 
 
 def _cells(layers: Sequence[Any]) -> list[tuple[dict[int, Tensor | None], int]]:
@@ -177,7 +178,9 @@ class HybridForward(SlotForward):
             logits[rows[i]] = logits[rows[leader]]
         for row in rows:
             row.valid = len(row.ids)
-        self._remember_prompts([row for row in new if row.valid >= row.given])
+        for row in new:
+            if row.valid >= row.given:
+                self._remember(row, row.given)
         return torch.stack([logits[row] for row in rows])
 
     def remembers(self, row: Row) -> int:
@@ -191,7 +194,7 @@ class HybridForward(SlotForward):
         end = most + (row.valid or self.remembers(row))
         if len(row.ids) <= end:
             return 0
-        with self._careful(), row.cut_to(end):
+        with self, row.cut_to(end):
             self._read([row], None)
         return most
 

@@ -106,9 +106,11 @@ class Model:
         if isinstance(self.module, Host):
             return self.module.context
         config = self.module.config.get_text_config(decoder=True)
-        lengths = [getattr(config, name, None) for name in ("max_position_embeddings", "max_target_positions")]
-        length = next((length for length in lengths if isinstance(length, int) and length > 0), None)
-        return length and _scaled_by_rope(config, length)
+        for name in ("max_position_embeddings", "max_target_positions"):
+            length = getattr(config, name, None)
+            if isinstance(length, int) and length > 0:
+                return _scaled_by_rope(config, length)
+        return None
 
     @property
     def start(self) -> list[int] | None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
+from typing_extensions import Self
 
 from structgen.errors import StructgenError
 from structgen.models.prefixes import PrefixTree, common
 
+NOTHING = nullcontext()
 AHEAD = 8
 """The most tokens of a draft in a cache of a row's own: read after pending tokens, they cost hardly more than one."""
 
@@ -147,14 +149,13 @@ class Forward(ABC):
     cost = ""
     why_slow = ""
 
-    @contextmanager
-    def _careful(self) -> Iterator[None]:
+    def __enter__(self) -> Self:
         """A block that reads. If it raises, nobody knows what the cache holds, and none of it is remembered."""
-        try:
-            yield
-        except BaseException:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if kind is not None:
             self.prefixes = None
-            raise
 
     @abstractmethod
     def read(self, rows: Sequence[Row], foreseen: Foreseen | None = None) -> Tensor:
@@ -212,8 +213,9 @@ class Forward(ABC):
         row.encoded = None
 
 
-@contextmanager
-def in_portions(forward: Forward, rows: Sequence[Row], foreseen: Collection[Row] = ()) -> Iterator[None]:
+def in_portions(
+    forward: Forward, rows: Sequence[Row], foreseen: Collection[Row] = ()
+) -> AbstractContextManager[object]:
     """A block in which rows with much forced text to read have no more of it than a forward should read at once.
 
     A pass more for the tokens of few rows would make all rows wait; one by one they cost little. New prompts, which may
@@ -222,14 +224,14 @@ def in_portions(forward: Forward, rows: Sequence[Row], foreseen: Collection[Row]
     Args:
         foreseen: those of the rows that will have one more id pending, see `Foreseen`.
     """
-    pending = [len(row.ids) - row.valid + (row in foreseen) for row in rows]
-    with ExitStack() as stack:
-        if pending and min(pending) < max(pending) and all(row.valid >= row.given for row in rows):
-            most = max(forward.portion(pending), min(pending))
-            for row, count in zip(rows, pending, strict=True):
-                if count > most:
-                    stack.enter_context(row.cut_to(row.valid + most))
-        yield
+    pending = [len(row.ids) - row.valid + (row in foreseen) for row in rows] if len(rows) > 1 else []
+    if not pending or min(pending) == max(pending) or any(row.valid < row.given for row in rows):
+        return NOTHING
+    stack, most = ExitStack(), max(forward.portion(pending), min(pending))
+    for row, count in zip(rows, pending, strict=True):
+        if count > most:
+            stack.enter_context(row.cut_to(row.valid + most))
+    return stack
 
 
 class Over(Forward):

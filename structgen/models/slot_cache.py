@@ -86,18 +86,27 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         self.generation = 0
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
-        """Makes empty tensors like these, which `reserve` replaces by larger ones."""
-        self.dtype, self.device = key_states.dtype, key_states.device
-        self.kept = [like.new_zeros((0, like.shape[1], 0, like.shape[3])) for like in (key_states, value_states)]
+        """Makes tensors like these with the room of the present places, which `reserve` replaces by larger ones."""
+        self.dtype, self.device, (rows, slots) = key_states.dtype, key_states.device, self._places[0].least
+        self.kept = [like.new_zeros((rows, like.shape[1], slots, like.shape[3])) for like in (key_states, value_states)]
         self.is_initialized = True
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
         """Writes the new tokens' keys and values, [rows, heads, columns, dim]; returns all that may be seen."""
-        places = self._places[0].on(key_states.device)
+        places = self._places[0]
+        rows, slots = places.target
+        if not isinstance(slots, slice):
+            places = places.on(key_states.device)
+            rows, slots = places.target
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
-        self.reserve(*places.least)
-        return _put(self.kept[0], key_states, places), _put(self.kept[1], value_states, places)
+        if self.kept[0].shape[0] < places.least[0] or self.kept[0].shape[2] < places.least[1]:
+            self.reserve(*places.least)
+        keys, values = self.kept
+        alike = isinstance(slots, slice)
+        keys[rows, :, slots] = key_states if alike else key_states.transpose(1, 2)
+        values[rows, :, slots] = value_states if alike else value_states.transpose(1, 2)
+        return keys[places.rows, :, : places.seen], values[places.rows, :, : places.seen]
 
     def reserve(self, rows: int, slots: int) -> None:
         """Makes room for this many rows and slots, in a layer that is initialised."""
@@ -145,12 +154,6 @@ def _grown(old: Tensor, rows: int, slots: int) -> Tensor:
     return grown
 
 
-def _put(room: Tensor, new: Tensor, places: SlotPlaces) -> Tensor:
-    rows, slots = places.target
-    room[rows, :, slots] = new if isinstance(slots, slice) else new.transpose(1, 2)
-    return room[places.rows, :, : places.seen]
-
-
 class SlotModel:
     """A causal model as a function of tensors, with the cache that it writes.
 
@@ -166,16 +169,14 @@ class SlotModel:
 
     def __init__(self, module: PreTrainedModel) -> None:
         config = module.config.get_text_config(decoder=True)
-        kinds = [kind for kind, _ in layer_kinds(config)]
-        accepted = arguments_of(module)
+        kinds, accepted = layer_kinds(config), arguments_of(module)
         self._module = weakref.ref(module)
         self._dtype = module.dtype
-        windows = {kind: window for kind, window in layer_kinds(config) if kind != NOTHING}
-        self._windows = {kind: window if kind in WINDOWED else None for kind, window in windows.items()}
+        self._windows = {kind: window if kind in WINDOWED else None for kind, window in kinds if kind != NOTHING}
         self._float = attention_of(module) == "eager"
         self._experts = Experts(module)
         self._places: list[SlotPlaces] = [SlotPlaces(slice(0), (slice(0), slice(0)), 0, (0, 0))]
-        self._cache = Cache(layers=[self._layer(kind) for kind in kinds])
+        self._cache = Cache(layers=[self._layer(kind) for kind, _ in kinds])
         self.layers = [layer for layer in self._cache.layers if isinstance(layer, SlotLayer)]
         self._cache_option = cache_option(module, self._cache)
         self._takes_positions = "position_ids" in accepted
@@ -269,8 +270,9 @@ class SlotModel:
     def _masks(self, slots: Tensor, places: SlotPlaces) -> Any:
         """What each query sees, [rows, 1, columns, seen], of one row where all are alike; by kind of layer where
         there are several. None where rows are read from their beginning and torch's causal mask is right."""
-        seen, begins = places.seen, places.alike and places.start == 0
-        query = (slots[:1] if places.alike else slots)[:, None, :, None]
+        seen, alike = places.seen, places.alike
+        begins = alike and places.start == 0
+        query = (slots[:1] if alike else slots)[:, None, :, None]
         slot = torch.arange(seen, device=slots.device)
         masks: dict[str, Tensor | None] = {}
         for kind, window in self._windows.items():
@@ -282,12 +284,10 @@ class SlotModel:
                 mask &= slot > query - window
             elif window is not None:
                 mask &= slot // window == query // window
-            masks[kind] = self._as_taken(mask)
+            masks[kind] = self._added(mask) if self._float else mask
         return masks if len(masks) > 1 else next(iter(masks.values()))
 
-    def _as_taken(self, mask: Tensor) -> Tensor:
-        """A mask of booleans in the form that the model's attention takes: added numbers for the eager one."""
-        if not self._float:
-            return mask
+    def _added(self, mask: Tensor) -> Tensor:
+        """A mask of booleans as the numbers that eager attention adds."""
         zeros = torch.zeros(mask.shape, dtype=self._dtype, device=mask.device)
         return zeros.masked_fill(~mask, torch.finfo(self._dtype).min)

@@ -6,7 +6,6 @@ Rows lie side by side from place 0; when one leaves, the last one takes its plac
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from functools import partial
 
 import torch
@@ -18,6 +17,7 @@ from structgen.models.grouping import MAX_READ, SHORT, beginnings, is_begun, por
 from structgen.models.layers import NOTHING, arguments_of, is_coupled, layer_kinds
 from structgen.models.multimodal import no_logits, prompt_groups, read_prompts
 from structgen.models.prefixes import Remembered
+from structgen.models.row import NOTHING as NO_BLOCK
 from structgen.models.row import Foreseen, Forward, Row
 from structgen.models.slot_cache import TRASH, SlotModel, SlotPlaces
 from structgen.models.static import CHUNKS, StaticSteps, StepShape, planes, rounded, seen_bucket
@@ -82,12 +82,12 @@ class SlotForward(Forward):
         self._place: dict[Row, int] = {}
 
     def read(self, rows: Sequence[Row], foreseen: Foreseen | None = None) -> Tensor:
-        with self._careful(), nullcontext() if foreseen is None else foreseen.pending():
+        with self, NO_BLOCK if foreseen is None else foreseen.pending():
             return self._read(rows, foreseen)
 
     def read_part(self, row: Row, most: int) -> int:
         """See `Forward`."""
-        with self._careful():
+        with self:
             self._admit([row])
             if row.valid == 0:
                 self._recall(row)
@@ -119,13 +119,14 @@ class SlotForward(Forward):
         return columns if columns >= longest and columns * len(rows) <= MAX_READ else 0
 
     def read_drafted(self, rows: Sequence[Row], drafts: Sequence[Sequence[int]]) -> Tensor:
-        with self._careful():
+        with self:
             self._admit(rows)
-            fresh = [row for row in rows if row.valid < row.given]
-            self._begin_known([row for row in fresh if row.valid == 0])
-            self._run_parts(rows)
+            if fresh := [row for row in rows if row.valid < row.given]:
+                self._begin_known([row for row in fresh if row.valid == 0])
+                self._run_parts(rows)
             logits = self._run_each(rows, drafts, None)
-        self._remember_prompts(fresh)
+        for row in fresh:
+            self._remember(row, min(row.valid, row.given))
         return logits
 
     def _read(self, rows: Sequence[Row], foreseen: Foreseen | None) -> Tensor:
@@ -147,7 +148,9 @@ class SlotForward(Forward):
             rows[i].valid = len(rows[i].ids)
             rows[i].shift, rows[i].error = rows[leader].shift, rows[leader].error
             rows[i].cached = rows[leader].cached
-        self._remember_prompts([row for row in leaders if row in new])
+        for row in leaders:
+            if row in new:
+                self._remember(row, min(row.valid, row.given))
         line = {row: number for number, row in enumerate(row for group in text + prompts for row in group)}
         order = [line[rows[twins.get(i, i)]] for i in range(len(rows))]
         logits = parts[0] if len(parts) == 1 else torch.cat(parts)
@@ -172,10 +175,6 @@ class SlotForward(Forward):
         if prefix.length:
             self._model.put(self._place[row], prefix.pieces, self._least(len(row.ids)))
 
-    def _remember_prompts(self, rows: Sequence[Row]) -> None:
-        for row in rows:
-            self._remember(row, min(row.valid, row.given))
-
     def _remember(self, row: Row, length: int) -> None:
         """Remembers the first `length` ids of a row, which it has read. Images are not distinguished, so not theirs."""
         if self.prefixes and length and row.inputs is None and row.error is None and not self._model.tells_prompts:
@@ -199,7 +198,8 @@ class SlotForward(Forward):
         for row in rows:
             if row not in self._place:
                 for layer in self._model.layers:
-                    layer.clear(len(self._place))
+                    if layer.kept:
+                        layer.clear(len(self._place))
                 self._place[row] = len(self._place)
 
     def release(self, row: Row) -> None:
@@ -236,9 +236,10 @@ class SlotForward(Forward):
 
     def _run(self, rows: Sequence[Row], foreseen: Foreseen | None) -> Tensor:
         width = max([len(row.ids) - row.valid for row in rows])
+        if width > PART:
+            self._run_parts(rows)
         if self._steps is not None and self._steps.take(width):
             return self._run_static(self._steps, rows, foreseen, width)
-        self._run_parts(rows)
         return self._run_each(rows, [()] * len(rows), foreseen)[:, 0]
 
     def _run_parts(self, rows: Sequence[Row]) -> None:
@@ -258,19 +259,23 @@ class SlotForward(Forward):
         """Reads what is pending, or this many tokens of it, and drafts: float[rows, 1 + longest draft, width]."""
         self.count += 1
         each = [[*row.pending[:part], *draft] for row, draft in zip(rows, drafts, strict=True)]
-        width, starts = max(map(len, each)), [row.valid for row in rows]
-        pads = [width - len(ids) for ids in each]
-        ends = [start + len(ids) for start, ids in zip(starts, each, strict=True)]
-        ids = [[0] * pad + ids for ids, pad in zip(each, pads, strict=True)]
-        spans = [[s] * pad + list(range(s, end)) for s, pad, end in zip(starts, pads, ends, strict=True)]
+        width, seen, starts, pads, ids, spans = max(map(len, each)), 0, [], [], [], []
+        for row, own in zip(rows, each, strict=True):
+            start, pad, end = row.valid, width - len(own), row.valid + len(own)
+            starts.append(start)
+            pads.append(pad)
+            ids.append([0] * pad + own)
+            spans.append([start] * pad + [*range(start, end)])
+            seen = max(seen, end)
         inputs = upload_one([ids, spans], self._device)  # int64[2, rows, columns]: one copy to the device
         if foreseen is not None:
             self._fill_in(inputs[0], range(len(rows)), rows, foreseen)
-        places = self._where(rows, starts, pads, width, max(ends))
+        places, shifted = self._where(rows, starts, pads, width, seen), False
         for row in rows:
             row.valid = len(row.ids) if part is None else row.valid + part
+            shifted = shifted or row.shift != 0
         positions = inputs[1]
-        if any(row.shift for row in rows):
+        if shifted:
             positions = positions + upload_one([[row.shift] for row in rows], self._device)
         prompts = {"prompt_tokens": [row.given for row in rows]} if self._model.tells_prompts else {}
         last = 1 + max(map(len, drafts))

@@ -52,7 +52,7 @@ class SoloForward(Forward):
 
     def read(self, rows: Sequence[Row], foreseen: Foreseen | None = None) -> Tensor:
         assert foreseen is None
-        with self._careful():
+        with self:
             logits = [self._read(row) for row in rows]
         for row in rows:
             row.valid = len(row.ids)
@@ -71,7 +71,7 @@ class SoloForward(Forward):
             kept = self._kept[row]
             if kept.length > row.valid:
                 self._go_back(kept, row.valid)
-            with self._careful():
+            with self:
                 logits = self._run(kept, row, [*row.ids[kept.length :], *draft], last=1 + len(draft))
             row.valid = len(row.ids)
             parts.append(torch.cat([logits.new_zeros((longest - len(draft), logits.shape[1])), logits]))

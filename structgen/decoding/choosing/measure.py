@@ -235,26 +235,26 @@ class KnownLogits(NamedTuple):
 
 
 class RecentLogits:
-    """The last choices of one row, in the order of their lengths."""
+    """The last choices of one row, in the order of their lengths: the fields of `KnownLogits`, as cheap tuples."""
 
     def __init__(self, count: int) -> None:
-        self._known: deque[KnownLogits] = deque(maxlen=count)
+        self._known: deque[tuple[int, Tensor, int, Words | None]] = deque(maxlen=count)
 
-    def add(self, known: KnownLogits) -> None:
+    def add(self, length: int, logits: Tensor, row: int, words: Words | None) -> None:
         """Adds a choice, in place of earlier ones at its length and beyond."""
-        before, length = self._known, known.length
-        while before and before[-1].length >= length:
+        before = self._known
+        while before and before[-1][0] >= length:
             before.pop()
-        before.append(known)
+        before.append((length, logits, row, words))
 
     def at(self, length: int) -> KnownLogits | None:
         """The logits after `length` tokens; None if they are not kept any more."""
-        return next((known for known in reversed(self._known) if known.length == length), None)
+        return next((KnownLogits(*known) for known in reversed(self._known) if known[0] == length), None)
 
     def scores(self, length: int) -> Tensor | None:
         """The logits after `length` tokens: float[width]; None if they are not those of the last choice."""
-        last = self._known[-1] if self._known else None
-        return None if last is None or last.length != length else last.logits[last.row]
+        last, logits, row, _ = self._known[-1] if self._known else (-1, None, 0, None)
+        return None if logits is None or last != length else logits[row]
 
     def measured(self, length: int, token: int) -> ChosenToken | None:
         """The measures of a token after `length` others; None if the logits are not kept any more."""
@@ -263,7 +263,7 @@ class RecentLogits:
 
     def truncate(self, length: int) -> None:
         """The row goes back to its first `length` tokens."""
-        while self._known and self._known[-1].length > length:
+        while self._known and self._known[-1][0] > length:
             self._known.pop()
 
     def clear(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -127,6 +127,14 @@ class ExactSession(Session):
     def ask(self) -> None:
         """None: it chooses by itself, see `draw_texts`."""
 
+    looks = True
+
+    def look(self) -> None:
+        """Goes on if another row has read the text that this one waits for."""
+        super().look()
+        if self._node.law is not None:
+            self.walk()
+
     def learn(self, logits: Tensor) -> None:
         """Adds the law of the next token to the tree, unless another row has.
 
@@ -140,11 +148,6 @@ class ExactSession(Session):
             law = self._attempt(self._next_tokens, logits)
             if law is not None:
                 self._mass.learn(self._node, law)
-
-    @property
-    def can_walk(self) -> bool:
-        """Has another row read the text that this one waits for?"""
-        return self._node.law is not None
 
     def walk(self) -> None:
         """Goes on, try after try, until a text is complete or the model has to read one."""
@@ -295,13 +298,6 @@ class ExactSession(Session):
             return words if canonical is None else canonical.allowed(words, self._transcript, each=True)
         except DeadEnd:
             return np.zeros(self._vocabulary.words, np.uint32)
-
-
-def walk_known(sessions: Iterable[Session]) -> None:
-    """Before the model reads: lets rows continue that wait for a text another row has read."""
-    for session in sessions:
-        if isinstance(session, ExactSession) and session.can_walk:
-            session.walk()
 
 
 def draw_texts(sessions: Sequence[Session], logits: Tensor) -> None:

@@ -38,6 +38,10 @@ def shared(make: Callable[..., T], *columns: Sequence[Any]) -> list[T]:
     Args:
         columns: for each argument, its values by row.
     """
-    rows = list(zip(*columns, strict=True))
-    made = {key: make(*row) for key, row in {tuple(map(id, row)): row for row in rows}.items()}
-    return [made[tuple(map(id, row))] for row in rows]
+    made, results = dict[tuple[int, ...], T](), list[T]()
+    for row in zip(*columns, strict=True):
+        key = tuple(map(id, row))
+        if key not in made:
+            made[key] = make(*row)
+        results.append(made[key])
+    return results

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from structgen.constraints.basic import Constraint, JsonSchema
+from structgen.decoding.prompts.per_row import shared
 from structgen.errors import OptionError
 from structgen.options import Whitespace
 from structgen.schema.python.types import from_type, value_type
@@ -32,8 +33,7 @@ def targets_of(schemas: Sequence[Any], whitespace: Whitespace, order: str | Sequ
         OptionError: `whitespace` or `order` do not apply to a schema.
         SchemaError: a schema is invalid.
     """
-    known = {id(schema): _target(schema, whitespace, order) for schema in schemas}
-    return [known[id(schema)] for schema in schemas]
+    return shared(partial(_target, whitespace=whitespace, order=order), schemas)
 
 
 def asked_target(target: Target) -> Target:

@@ -168,7 +168,12 @@ class Steering(RowRule):
 
     def keeps(self, text: Transcript) -> bool:
         """May the row continue from here within its limits, or does it end? See `RowRule`."""
-        token = text.tokens[-1]
+        caps, token = self.cap_reader, text.tokens[-1]
+        if caps is None or len(text.said) <= (states := text.states[caps])[next(reversed(states))].until:
+            place = text.matcher.place  # type: ignore[union-attr]
+            left = self._budget - len(text.tokens) - self._spare
+            if not self._closes_in_time or (self._phrases is None and place.cost is not None and place.cost <= left):
+                return True  # far from all limits: the usual token
         limit = None if token in self._grammar.vocabulary.end_ids else self.exceeded(text)
         if limit is None:
             return True

@@ -55,6 +55,7 @@ class CapState(NamedTuple):
     start: int  # the first byte of that value
     top: Level | None  # the innermost open container
     until: int = 0  # no text of at most `until` bytes that begins like this one exceeds a cap
+    far: int = 0  # nor does one of at most `far` bytes, but for digits and blanks
 
 
 class Reached(NamedTuple):
@@ -99,6 +100,9 @@ class CapReader:
         state: CapState = states[next(reversed(states))]
         if len(said) <= state.until:
             return None
+        if (until := min(state.far, len(said) + _spare(said, self._digits, self._blanks))) > len(said):
+            states[count] = state._replace(until=until)
+            return None
         before = text.said_before_last
         if state.end < before and next(reversed(states)) < count:
             state = states[count - 1] = self.after(state, said[:before])[0]
@@ -114,9 +118,7 @@ class CapReader:
 
     def _bounded(self, state: CapState, said: bytes | bytearray) -> CapState:
         """The state with `until`, see `CapState`."""
-        string, scalar = (state.start if state.kind == kind else state.end for kind in (STRING, SCALAR))
-        tail = said[-min(self._blanks, len(said)) - 1 :]
-        blank = len(said) - len(tail) + len(tail.rstrip(_MAY_BE_BLANK))  # where the blanks at the end begin
+        string = state.start if state.kind == STRING else state.end
         level, items = state.top, self._items
         while level is not None:  # each open array may still begin this many items
             if level.array:
@@ -124,8 +126,8 @@ class CapReader:
             level = level.parent
         of_items = state.end + max(items - 1, 0)
         repeated = len(said) + max(room(said, self._repeated), 0)  # a loop of items may be longer
-        within = string + self._characters, scalar + self._digits, blank + self._blanks, repeated, of_items
-        return state._replace(until=min(within))
+        far = min(string + self._characters, repeated, of_items)
+        return state._replace(until=min(far, len(said) + _spare(said, self._digits, self._blanks)), far=far)
 
     def _exceeded(self, state: CapState, continued: Iterable[Level], said: bytes | bytearray) -> tuple[str | None, int]:
         """The cap that a text exceeds, and the first byte of the array; see `Reached`."""
@@ -263,10 +265,8 @@ class PartCaps:
 
     def _below_caps_for(self, said: bytes | bytearray) -> int:
         """Returns a number of bytes that may follow without exceeding a cap, whatever is a value; 0 for none."""
-        number, blank = (said[-min(cap, len(said)) - 1 :] for cap in (self._digits, self._blanks))
         left = (
-            self._digits - len(number) + len(number.rstrip(NUMBER)),
-            self._blanks - len(blank) + len(blank.rstrip(_MAY_BE_BLANK)),
+            _spare(said, self._digits, self._blanks),
             room(said, self._repeated),
             self._items - said.count(b","),
             self._characters - len(said),
@@ -287,6 +287,14 @@ class PartCaps:
         return dict(enumerate([self._json.start(()), *inside])), last.start
 
 
+def _spare(said: bytes | bytearray, digits: int, blanks: int) -> int:
+    """How many bytes may follow a text before the number or the blanks at its end exceed their cap."""
+    number, blank = (said[-min(cap, len(said)) - 1 :] for cap in (digits, blanks))
+    return min(
+        digits - len(number) + len(number.rstrip(NUMBER)), blanks - len(blank) + len(blank.rstrip(_MAY_BE_BLANK))
+    )
+
+
 def _last(states: dict[int, T]) -> T:
     return states[next(reversed(states))]
 
@@ -298,7 +306,7 @@ def _adds_items(states: dict[int, CapState], length: int, said: bytes, array: in
 
 def _read_on(state: CapState, said: bytes | bytearray) -> tuple[CapState, list[Level]]:
     """The state after the whole text, and the arrays in which a comma announced another item."""
-    offset, kind, start, top, _ = state
+    offset, kind, start, top, *_ = state
     continued: list[Level] = []
     while offset < len(said):
         if kind != NONE:

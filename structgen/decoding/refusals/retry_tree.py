@@ -101,10 +101,11 @@ class RetryTree:
     Attributes:
         rollbacks: how often they did.
         refused_values: the number of values that validators have refused, by JSON pointer.
+        refuses: was anything ever refused, a text or a single token?
     """
 
     def __init__(self, draw: Callable[[], float] | None = None, rollbacks: int = 0) -> None:
-        self.rollbacks = 0
+        self.rollbacks, self.refuses = 0, False
         self.refused_values: Counter[str] = Counter()
         self._root = TriedNode()
         self._refused: dict[tuple[int, ...], dict[str, Any]] = {}  # by the tokens before and the rule
@@ -127,9 +128,9 @@ class RetryTree:
             raise why.with_message(f"{why.message}; {spent}") from why
         self.rollbacks += 1
 
-    def refuses_nothing(self, tokens: Sequence[int]) -> bool:
-        """True if every token may follow a text, as far as is known. At once where nothing was ever refused."""
-        return not self._root.children and not (self._refused and tuple(tokens) in self._refused)
+    def refuses_after(self, tokens: Sequence[int]) -> bool:
+        """May a token be refused next to a text?"""
+        return bool(self._root.children) or (bool(self._refused) and tuple(tokens) in self._refused)
 
     def refused(self, tokens: Sequence[int], option: str) -> Any | None:
         """What a rule has noted of the tokens that it refuses next to a text; None if it has refused none.
@@ -142,7 +143,7 @@ class RetryTree:
 
     def refuse(self, tokens: Sequence[int], option: str, note: Any) -> None:
         """Sets what a rule has noted of the tokens that it refuses next to a text."""
-        self._refused.setdefault(tuple(tokens), {})[option] = note
+        self._refused.setdefault(tuple(tokens), {})[option], self.refuses = note, True
 
     def refused_along(self, tokens: Sequence[int], option: str) -> Iterator[tuple[int, Any]]:
         """What a rule has noted at each place of a text, with the number of tokens before the place, in order."""
@@ -157,7 +158,7 @@ class RetryTree:
             entries: where each token was measured.
             chances: the probability of each token among the allowed, untried ones; None if the model was not asked.
         """
-        node = self._root
+        node, self.refuses = self._root, True
         for token, entry, chance in zip(tokens, entries, chances, strict=True):
             child = node.children.get(token)
             if child is None:
@@ -189,6 +190,7 @@ class RetryTree:
     def _begun(self, tokens: Sequence[int]) -> RetryPlace | None:
         """The place after a text that is given, not chosen by the model; None if it was tried."""
         node, is_new, path = self._root, False, list[tuple[int, TriedNode]]()
+        self.refuses = True
         for token in tokens:
             child = node.children.get(token)
             if child is None:

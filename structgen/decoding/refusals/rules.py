@@ -75,11 +75,11 @@ class Rules:
 
     def masks(self, text: Transcript) -> bool:
         """May the mask after a text be another than the constraint's own, which is never empty?"""
-        if self.canonical is not None or text.at_seam is not None:
-            return True
+        if self.canonical is not None or text.at_seam is not None or not text.retries.refuses:
+            return self.canonical is not None or text.at_seam is not None
         looking = self.guards is not None and self.guards.looks_ahead
         limited = self.steering is not None and self.steering.refuses(text)
-        return looking or limited or not text.retries.refuses_nothing(text.tokens)
+        return looking or limited or text.retries.refuses_after(text.tokens)
 
     def heal(self, text: Transcript) -> None:
         """The prompt of a text ends with another token, see `Transcript.heal`."""
