@@ -15,7 +15,6 @@ from __future__ import annotations
 import numpy as np
 
 from structgen.decoding.prompts.prompt import Prompt
-from structgen.decoding.refusals.canonical_row import CanonicalRow
 from structgen.decoding.refusals.transcript import Seam
 from structgen.masks import Grammar
 from structgen.masks.transitions import CheckAnswers
@@ -27,9 +26,7 @@ MAX_KEPT = 64
 """The number of prompt ends for which a grammar caches the tokens that continue them."""
 
 
-def seam_of(
-    prompt: Prompt, vocabulary: Vocabulary, grammar: Grammar | None, canonical: CanonicalRow | None
-) -> Seam | None:
+def seam_of(prompt: Prompt, vocabulary: Vocabulary, grammar: Grammar | None) -> Seam | None:
     """Where the prompt's last token is chosen again; None if the token stays.
 
     It stays if it is a special token or ends a line, since no tokenizer joins these with what follows; if it is the
@@ -39,42 +36,38 @@ def seam_of(
     end = vocabulary.token(ids[-1]) if len(ids) > 1 else b""
     if not end or end.endswith(b"\n") or prompt.start is not None or prompt.inputs is not None:
         return None
-    after = continuing(vocabulary, grammar, end)
-    tokens = [*after] if canonical is None else canonical.following(ids[:-1], after)
-    if not tokens or (canonical is None and len(tokens) == 1):
-        return None
-    return Seam(ids[-1], pack(np.array(tokens), vocabulary.width))
+    tokens = continuing(vocabulary, grammar, end)
+    return Seam(ids[-1], pack(np.array(tokens), vocabulary.width)) if len(tokens) > 1 else None
 
 
-def continuing(vocabulary: Vocabulary, grammar: Grammar | None, end: bytes) -> dict[int, int]:
+def continuing(vocabulary: Vocabulary, grammar: Grammar | None, end: bytes) -> list[int]:
     """The tokens whose text is `end`, alone or with the beginning of one of the grammar's texts.
-
-    Each has its position in the grammar, after that beginning.
 
     Args:
         grammar: None for plain text.
         end: the text of the prompt's last token, not empty.
     """
     if grammar is None:
-        return dict.fromkeys(vocabulary.trie.tokens_from(end), 0)
-    known: BoundedCache[bytes, dict[int, int]] = grammar.derived.setdefault(Seam, BoundedCache(MAX_KEPT))
+        return vocabulary.trie.tokens_from(end)
+    known: BoundedCache[bytes, list[int]] = grammar.derived.setdefault(Seam, BoundedCache(MAX_KEPT))
     return known.kept(end, _continuing, vocabulary, grammar, end)
 
 
-def _continuing(vocabulary: Vocabulary, grammar: Grammar, end: bytes) -> dict[int, int]:
+def _continuing(vocabulary: Vocabulary, grammar: Grammar, end: bytes) -> list[int]:
     trie, asked = vocabulary.trie, CheckAnswers(grammar.automaton.reading())
     bytes_taken = {
         byte: grammar.follow(grammar.start, token, asked) >= 0
         for byte in range(256)
         for token in trie.tokens_of(bytes([byte]))[:1]
     }
-    after = {}
+    tokens = []
     for token in trie.tokens_from(end):
         rest = vocabulary.token(token)[len(end) :]
-        if not rest:
-            after[token] = grammar.start
-        elif bytes_taken.get(rest[0], True):
-            position = grammar.follow(grammar.start, token, asked, taken=len(end))
-            if position >= 0 and trie.spelled(rest):
-                after[token] = position
-    return after
+        taken = not rest or (
+            bytes_taken.get(rest[0], True)
+            and grammar.follow(grammar.start, token, asked, taken=len(end)) >= 0
+            and bool(trie.spelled(rest))
+        )
+        if taken:
+            tokens.append(token)
+    return tokens

@@ -191,7 +191,7 @@ class RowBuilder:
             constraint = plan.target.constraint
             session.before = opened_thinking(model, plan.prompt, constraint, session, plan.guards)
         if session.before is None and self._heals and not session.done:
-            seam = seam_of(plan.prompt, model.vocabulary, grammar, rules.canonical)
+            seam = seam_of(plan.prompt, model.vocabulary, grammar)
             if seam is not None:
                 session.open_seam(seam)
         return session

@@ -377,6 +377,11 @@ class Session(RowText):
     def _advance(self, token: int, entry: Entry) -> None:
         text = self._transcript
         if text.at_seam is not None:
+            canonical = self._rules.canonical
+            if canonical is not None and not canonical.joins(text, text.at_seam, token):
+                text.at_seam.refuse(token)
+                self.sent_back = True
+                return
             text.heal(token, entry)
             self._rules.heal(text)
             self._settle()
@@ -432,7 +437,7 @@ class Session(RowText):
             before = len(text.tokens)
             canonical, steering = self._rules.canonical, self._rules.steering
             for token in self.spans.after(text.matcher, text.tokens)[: self.budget - before]:
-                if canonical is not None and not canonical.forces(text.matcher, text, token):
+                if canonical is not None and not canonical.takes(text, token):
                     break
                 text.take(token, None)
             while steering is not None and len(text.tokens) > before and steering.exceeded(text, forced=True):

@@ -98,7 +98,7 @@ class RunText:
         matcher = twin.transcript.matcher
         if self.spans is not None and matcher is not None:
             for forced in self.spans.after(matcher, twin.tokens):
-                if canonical is not None and not canonical.forces(matcher, twin.transcript, forced):
+                if canonical is not None and not canonical.takes(twin.transcript, forced):
                     break
                 twin.transcript.take(forced, None)
         return twin
@@ -108,17 +108,31 @@ class RunText:
         matcher = self.transcript.matcher
         assert matcher is not None
         try:
-            words = matcher.mask()
-            if self.canonical is not None:
-                words = self.canonical.allowed(words, self.transcript, each=True)
+            ids = ids_of(matcher.mask())
         except DeadEnd:
             return ()
-        ids = ids_of(words)
         scores = logits[ids].astype(np.float64)
         if not len(ids) or not np.isfinite(scores.max()):
             return ()
         weights = np.exp(scores - scores.max())
-        return list(zip(ids.tolist(), (weights / weights.sum()).tolist(), strict=True))
+        weighed: Chances = list(zip(ids.tolist(), weights.tolist(), strict=True))
+        if self.canonical is not None:
+            weighed = self._canonical_of(weighed)
+        total = sum(weight for _, weight in weighed)
+        return [(token, weight / total) for token, weight in weighed]
+
+    def _canonical_of(self, weighed: Chances) -> Chances:
+        """Those of some tokens that are canonical, the likeliest first. The least likely ones are left out."""
+        assert self.canonical is not None
+        left, taken, kept = sum(weight for _, weight in weighed), 0.0, []
+        for token, weight in sorted(weighed, key=lambda each: -each[1]):
+            if left <= EXACT / 10 * taken:
+                break
+            left -= weight
+            if self.canonical.takes(self.transcript, token):
+                taken += weight
+                kept.append((token, weight))
+        return kept
 
 
 class RunAgain:

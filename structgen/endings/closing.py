@@ -10,7 +10,7 @@ searched with each test answered for the text (see `agreed`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import islice
@@ -41,6 +41,8 @@ MAX_ENDS = 8
 """The number of ends that are tried until one fits into the tokens that are left."""
 MAX_ENDS_KEPT = 1 << 12
 """The number of ends that one grammar remembers."""
+
+Spell = Callable[[bytes], "list[int] | None"]
 
 
 class Closing:
@@ -115,6 +117,11 @@ class Closing:
         exit_ = self._end(position)
         return None if exit_ is None or exit_.text.size > MAX_BYTES else exit_.text.read()
 
+    def beginning(self, position: int, size: int) -> bytes | None:
+        """The first `size` bytes of `ending`, or all if they are fewer; None if no end is known."""
+        exit_ = self._end(position)
+        return None if exit_ is None else exit_.text.first(size)
+
     def leaving(self, position: int) -> bytes | None:
         """The fewest bytes that end the innermost open value; None if they are not known or depend on the text."""
         with self._grammar.lock, suppress(NoWayOut):
@@ -129,6 +136,7 @@ class Closing:
         effort: Effort | None = None,
         maximum: int = MAX_BYTES,
         searches: Sequence[tuple[int, int]] = SEARCHES,
+        spell: Spell | None = None,
     ) -> list[int] | None:
         """The tokens of the shortest end that tests and listener agree to; None if none is found.
 
@@ -137,36 +145,38 @@ class Closing:
             effort: what the searches may spend; None for the effort of one text.
             maximum: an end of at most this many tokens is preferred to a shorter text of more tokens.
             searches: the weight and the steps of each search (see `EndSearch.ends`).
+            spell: the tokens of an end, None if it has none; by default the fewest.
         """
+        spell = spell or self.speller.spelled
         exit_, limit = self._end(matcher.position), min(maximum * self.speller.longest, MAX_BYTES)
         if exit_ is None or exit_.text.size > limit:
             return None
         search = EndSearch(matcher, self._end, self._leads, listener, limit)
         state, end = None if listener is None else listener.state, exit_.text.read()
         if agrees(listener, state, end) and (not exit_.doubted or search.takes(end)):
-            return self.speller.spelled(end)
-        tokens = self._with_wanted(search, b"" if listener is None else listener.wanted(state))
+            return spell(end)
+        tokens = self._with_wanted(search, b"" if listener is None else listener.wanted(state), spell)
         if tokens is not None:
             return tokens
         for weight, steps in searches:
-            tokens = self._fitting(search.ends(weight, steps, effort or Effort()), maximum)
+            tokens = self._fitting(search.ends(weight, steps, effort or Effort()), maximum, spell)
             if tokens is not None:
                 break
         return tokens
 
-    def _with_wanted(self, search: EndSearch, wanted: bytes) -> list[int] | None:
+    def _with_wanted(self, search: EndSearch, wanted: bytes, spell: Spell) -> list[int] | None:
         """The tokens of the text `wanted` and the shortest end after it; None if `wanted` may not come here.
 
         It is also tried with a space before it, since many words are a single token only with the space.
         """
         texts = [search.end_with(blank + wanted) for blank in (b"", b" ")] if wanted else []
-        spelled = [self.speller.spelled(text) for text in texts if text is not None]
+        spelled = [spell(text) for text in texts if text is not None]
         return min((tokens for tokens in spelled if tokens is not None), key=len, default=None)
 
-    def _fitting(self, texts: Iterable[bytes], maximum: int) -> list[int] | None:
+    def _fitting(self, texts: Iterable[bytes], maximum: int, spell: Spell) -> list[int] | None:
         """The tokens of the first text that needs at most `maximum`, else the fewest; None if none is spelled."""
         fewest: list[int] | None = None
-        for tokens in map(self.speller.spelled, islice(texts, MAX_ENDS)):
+        for tokens in map(spell, islice(texts, MAX_ENDS)):
             if tokens is not None and (fewest is None or len(tokens) < len(fewest)):
                 fewest = tokens
                 if len(fewest) <= maximum:

@@ -11,15 +11,15 @@ from structgen.errors import DeadEnd, TokenRejected, quoted
 from structgen.masks.continuations import Continuations
 from structgen.masks.grammar import Grammar, Matcher
 from structgen.masks.string_slices import Uint32
-from structgen.masks.words import pack, written
+from structgen.masks.words import written
 from structgen.vocabulary import Vocabulary
-from structgen.vocabulary.canonical import CanonicalState
+from structgen.vocabulary.canonical.asked import AFRESH, CanonicalState
 
 NOTHING_LEFT = "no allowed token is canonical: the constraint allows no text here in the tokenizer's own tokens"
 
 
 def canonical_start(vocabulary: Vocabulary, prompt: Sequence[int], *, joined: bool = False) -> CanonicalState:
-    """The state behind a prompt.
+    """The state after a prompt.
 
     The tokens must be canonical across the seam if the prompt ends with a special token or a line, or if they are
     `joined` to it. Otherwise the first token is free: the tokenizer might have ended the prompt with another token, had
@@ -28,18 +28,19 @@ def canonical_start(vocabulary: Vocabulary, prompt: Sequence[int], *, joined: bo
     canonical = vocabulary.canonical
     last = vocabulary.token(prompt[-1]) if prompt else b""
     held = joined or not last or last.endswith(b"\n")
-    return (canonical.behind(prompt) if held else canonical.afresh)._replace(spaced=False)
+    return (canonical.behind(prompt) if held else AFRESH)._replace(spaced=False)
 
 
 class CanonicalMatcher(Matcher):
     """A `Matcher` whose masks have only canonical tokens, behind which the text can go on in canonical tokens.
 
-    It gives loops of your own the masks that `structgen.generate(canonical=...)` uses. It can be forked and rolled back
-    as a `Matcher` can. Where more than 64 tokens are canonical, those that lead nowhere are not looked for: behind one
-    of these nothing canonical is left.
+    It gives loops of your own the guarantee of `structgen.generate(canonical=...)`. It can be forked and rolled back as
+    a `Matcher` can. Where more than 64 tokens are allowed, those that lead nowhere are not looked for: after one of
+    these nothing canonical is left.
 
     Args:
-        grammar: a compiled constraint. Its vocabulary must come from a fast tokenizer of Hugging Face.
+        grammar: a compiled constraint. Its vocabulary must come from a byte-level byte-pair encoding of Hugging Face's
+            `tokenizers`, such as those of GPT-2, Llama 3 and Qwen.
         prompt_ids: the prompt's tokens; None if they are not known. Then the first token is free.
         strict: raise `DeadEnd` where nothing canonical is left. Otherwise the constraint's own mask holds there.
 
@@ -47,18 +48,17 @@ class CanonicalMatcher(Matcher):
         relaxed: the indexes of the tokens that were accepted where nothing canonical was left.
 
     Raises:
-        OptionError: it is not known how the vocabulary's tokenizer encodes.
+        OptionError: the vocabulary comes from another tokenizer.
     """
 
-    __slots__ = ("_canonical", "_continuations", "_ends", "_states", "_strict", "relaxed")
+    __slots__ = ("_canonical", "_continuations", "_masks", "_states", "_strict", "relaxed")
 
     def __init__(self, grammar: Grammar, prompt_ids: Sequence[int] | None = None, *, strict: bool = False) -> None:
         super().__init__(grammar)
         vocabulary = grammar.vocabulary
-        self._canonical, self._strict = vocabulary.canonical, strict
+        self._canonical, self._masks, self._strict = vocabulary.canonical, vocabulary.canonical_masks, strict
         self._continuations = Continuations.of(grammar, self._canonical)
-        self._ends = pack(np.array(vocabulary.end_ids, np.int64), vocabulary.width)
-        first = self._canonical.afresh if prompt_ids is None else canonical_start(vocabulary, prompt_ids)
+        first = AFRESH if prompt_ids is None else canonical_start(vocabulary, prompt_ids)
         self._states = [first]  # one more than tokens; as with positions, only the first of them count
         self.relaxed: set[int] = set()
 
@@ -74,10 +74,8 @@ class CanonicalMatcher(Matcher):
     def _left(self) -> tuple[Uint32, bool]:
         """The mask, and whether it is relaxed."""
         words, state = super().mask(), self._states[self._count]
-        left = words & self._canonical.mask(state)
         live = self._continuations.live(self.position, state)
-        if live is not None:
-            left &= live
+        left = words & (self._masks.mask(state) if live is None else live)
         if left.any():
             return left, False
         if self._strict:
@@ -89,7 +87,7 @@ class CanonicalMatcher(Matcher):
         """May the text end here?"""
         if self.finished or not super().can_finish:
             return self.finished
-        if self._canonical.may_end(self._states[self._count]):
+        if self._canonical.is_whole(self._states[self._count]):
             return True
         return not self._strict and self._left()[1]
 

@@ -23,6 +23,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from structgen.vocabulary.canonical import Encoder
 from structgen.vocabulary.decoders import byte_level, spell
 from structgen.vocabulary.table import TokenTable, VocabularySource, digest, digest_tokens
 
@@ -65,7 +66,22 @@ def fast_source(backend: Any, special: frozenset[int], ends: list[int], template
         read.require_decoded(written, lambda ids: backend.decode(ids, skip_special_tokens=True))
         return read
 
-    return VocabularySource(ends, signature, table, backend)
+    return VocabularySource(ends, signature, table, _encoder(backend))
+
+
+def _encoder(backend: Any) -> Encoder:
+    pre_tokenizer = backend.pre_tokenizer
+
+    def encode(text: str) -> list[int]:
+        encoding = backend.encode(text, add_special_tokens=False)
+        if backend.padding is None:
+            return list(encoding.ids)
+        return [i for i, is_token in zip(encoding.ids, encoding.attention_mask, strict=True) if is_token]
+
+    def cuts(text: str) -> list[int]:
+        return [start for _, (start, _) in pre_tokenizer.pre_tokenize_str(text)]
+
+    return Encoder(encode, None if pre_tokenizer is None else cuts, backend)
 
 
 def _literal(backend: Any, words: Mapping[int, str], spelled: Sequence[bytes]) -> dict[int, bytes]:

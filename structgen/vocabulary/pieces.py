@@ -5,9 +5,11 @@ have in common."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from structgen.errors import VocabularyError, quoted
+from structgen.vocabulary.canonical import Encoder
 from structgen.vocabulary.decoders import BYTE_PIECE, spell
 from structgen.vocabulary.huggingface import declared_special, is_word, looks_like_control
 from structgen.vocabulary.table import TokenTable, VocabularySource, digest, table_source
@@ -32,7 +34,8 @@ def sentencepiece_source(processor: Any) -> VocabularySource:
 
     end: int = processor.eos_id()
     signature = digest("sentencepiece", processor.serialized_model_proto())
-    return VocabularySource([end] if end >= 0 else [], signature, table)
+    encode = partial(processor.encode, add_bos=False, add_eos=False)
+    return VocabularySource([end] if end >= 0 else [], signature, table, Encoder(encode))
 
 
 def special_pieces(processor: Any, ids: Sequence[int]) -> frozenset[int]:

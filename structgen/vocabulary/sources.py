@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from structgen.errors import VocabularyError
+from structgen.vocabulary.canonical import Encoder
 from structgen.vocabulary.huggingface import declared_special, fast_source
 from structgen.vocabulary.pieces import sentencepiece_source, slow_source
 from structgen.vocabulary.table import TokenTable, VocabularySource, as_ids, table_source
@@ -65,7 +68,9 @@ def _tiktoken_source(encoding: Any) -> VocabularySource:
     special = {text: encoding.encode_single_token(text) for text in encoding.special_tokens_set}
     names = {i: text for text, i in special.items()}
     table = TokenTable(_tiktoken_tokens(encoding, frozenset(names)), names)
-    return table_source(table, [i for text, i in special.items() if text == "<|endoftext|>"])
+    encode = partial(encoding.encode, allowed_special=encoding.special_tokens_set)
+    ends = [i for text, i in special.items() if text == "<|endoftext|>"]
+    return table_source(table, ends, Encoder(encode, _tiktoken_cuts(encoding)))
 
 
 def _tekken_source(tokenizer: Any) -> VocabularySource:
@@ -73,7 +78,16 @@ def _tekken_source(tokenizer: Any) -> VocabularySource:
     front: int = tokenizer.num_special_tokens
     text = _tiktoken_tokens(tokenizer._model, frozenset())
     special = {i: str(tokenizer.id_to_piece(i)) for i in range(front)}
-    return table_source(TokenTable([*[None] * front, *text], special), [tokenizer.eos_id])
+    encode = partial(tokenizer.encode, bos=False, eos=False)
+    encoder = Encoder(encode, _tiktoken_cuts(tokenizer._model))
+    return table_source(TokenTable([*[None] * front, *text], special), [tokenizer.eos_id], encoder)
+
+
+def _tiktoken_cuts(encoding: Any) -> Callable[[str], list[int]]:
+    import regex  # tiktoken needs it, too
+
+    pattern = regex.compile(encoding._pat_str)
+    return lambda text: [match.start() for match in pattern.finditer(text)]
 
 
 def _tiktoken_tokens(encoding: Any, special: frozenset[int]) -> list[bytes | None]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from structgen.errors import VocabularyError, quoted
+from structgen.vocabulary.canonical import Encoder
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +66,19 @@ class VocabularySource:
         signature: a digest of all that the table depends on.
         table: reads the tokenizer, which may take longer than the signature. It raises VocabularyError where a token
             cannot be represented, and names the token.
-        backend: the tokenizer of Hugging Face's `tokenizers`, where it is one.
+        encoder: how it encodes; None if that is not known.
     """
 
     ends: list[int]
     signature: bytes
     table: Callable[[], TokenTable]
-    backend: Any = None
+    encoder: Encoder | None = None
 
 
-def table_source(table: TokenTable, ends: list[int]) -> VocabularySource:
+def table_source(table: TokenTable, ends: list[int], encoder: Encoder | None = None) -> VocabularySource:
     """The source of a tokenizer that was read at once: its table is its signature."""
     signature = digest("table", repr(sorted(table.special.items())), digest_tokens(table.tokens))
-    return VocabularySource(ends, signature, lambda: table)
+    return VocabularySource(ends, signature, lambda: table, encoder)
 
 
 def digest(*parts: str | bytes) -> bytes:

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from structgen.arguments import MAX_INTEGER, is_whole, require, require_count, several
 from structgen.errors import OptionError, VocabularyError, quoted
-from structgen.vocabulary.canonical import Canonical
-from structgen.vocabulary.canonical.kinds import canonical_of
+from structgen.vocabulary.canonical import Canonical, Encoder
+from structgen.vocabulary.canonical.masks import CanonicalMasks
 from structgen.vocabulary.disk import load, store
 from structgen.vocabulary.sources import source_of
 from structgen.vocabulary.table import TokenTable, declared_ends, declared_width, digest
@@ -48,7 +48,7 @@ class Vocabulary:
         end_ids: Iterable[int],
         special: Mapping[int, str],
     ) -> None:
-        self._backend: Any = None  # see `VocabularySource.backend`
+        self._encoder: Encoder | None = None
         self._text = data.tobytes()
         self._offset = offsets.item
         self.data: NDArray[np.uint8] = np.frombuffer(self._text, np.uint8)
@@ -126,7 +126,7 @@ class Vocabulary:
         else:
             vocabulary = cls._assemble(source.table(), given, rows, declared)
             store(key, vocabulary._arrays())
-        vocabulary._backend = source.backend
+        vocabulary._encoder = source.encoder
         return vocabulary
 
     @classmethod
@@ -202,7 +202,7 @@ class Vocabulary:
         """Would the tokenizer itself make these tokens of their text? Special and added tokens stand for themselves.
 
         Raises:
-            OptionError: it is not known how the tokenizer encodes, see `canonical`; or an id is no row of the logits.
+            OptionError: see `canonical`; or an id is no row of the logits.
         """
         ids = several("token_ids", token_ids, "a list of token ids")
         for i in ids:
@@ -211,19 +211,34 @@ class Vocabulary:
 
     @cached_property
     def canonical(self) -> Canonical:
-        """Tells which tokens keep a sequence canonical.
-
-        It is made at the first use, in a second or two; how the tokenizer cuts texts is then cached on disk.
+        """Tells which tokens keep a sequence canonical, by asking the tokenizer.
 
         Raises:
-            OptionError: the vocabulary was not made by `from_tokenizer`, or it is not known how the tokenizer encodes:
-                structgen knows the byte-pair, Unigram and WordPiece encodings of Hugging Face's `tokenizers`.
+            OptionError: the vocabulary was not made by `from_tokenizer`, or of a tokenizer written in Python.
         """
-        if self._backend is None:
-            raise OptionError("canonical tokens need a fast tokenizer of Hugging Face: Vocabulary.from_tokenizer(...)")
-        text = self.data.tobytes()
-        tokens = [text[start:end] for start, end in pairwise(self.offsets.tolist())]
-        return canonical_of(self._backend, tokens, sorted(self.special_ids), self.trie)
+        return Canonical(self._known_encoder, self._texts)
+
+    @cached_property
+    def canonical_masks(self) -> CanonicalMasks:
+        """The masks of canonical tokens, for other loops. They are made at the first use, in a second or two.
+
+        Raises:
+            OptionError: as for `canonical`, or the tokenizer is no byte-level byte-pair encoding.
+        """
+        return CanonicalMasks(self.canonical, self._known_encoder, self._texts, self.special_ids, self.trie)
+
+    @property
+    def _known_encoder(self) -> Encoder:
+        if self._encoder is None:
+            raise OptionError(
+                "canonical tokens need a tokenizer that encodes, of tokenizers, tiktoken, sentencepiece or "
+                "mistral-common: Vocabulary.from_tokenizer(...)"
+            )
+        return self._encoder
+
+    @cached_property
+    def _texts(self) -> list[bytes]:
+        return [self._text[start:end] for start, end in pairwise(self.offsets.tolist())]
 
     @cached_property
     def fingerprint(self) -> str:

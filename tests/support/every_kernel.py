@@ -7,7 +7,6 @@ import json
 import sys
 import warnings
 from hashlib import sha256
-from typing import Any
 
 RULES = 'start: "x" word\nword: /[a-c]+/\n'
 
@@ -51,32 +50,17 @@ def results() -> dict[str, str]:
 
 
 def _canonical() -> dict[str, str]:
-    import numpy as np
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-    from structgen.constraints.basic import Choice
-    from structgen.masks import canonical_walk as walk
     from structgen.vocabulary import Vocabulary
 
     pieces = ["a", "b", "ab", "</s>"]
-    bpe = models.BPE(vocab={piece: i for i, piece in enumerate(pieces)}, merges=[("a", "b")])
-    vocabulary = Vocabulary.from_tokenizer(Tokenizer(bpe), end_ids=[3])
-    grammar, canonical = Choice(["ab", "ba"]).compile(vocabulary), vocabulary.canonical
-    after = canonical.advance(canonical.start, 1) or canonical.start  # b
-    told: list[Any] = [canonical.mask(after).tolist()]
-    told.append(canonical.advance(after._replace(packed=-1), 0))  # asks whether both may stand side by side
-    numbers, tokens, out = np.zeros(walk.NUMBERS, np.int64), np.arange(2), np.zeros(walk.WIDE, np.int64)
-    told.append(canonical.among(after, tokens))
-    told += [walk.few(canonical.mask(after), out), out.tolist()]
-    place = canonical.base, numbers.ctypes.data, grammar.start, canonical.start.packed
-    told.append(grammar.answered(walk.alive, *place, walk.DEPTH, tokens))
-    told += [grammar.answered(walk.live, *place, out, tokens), out.tolist()]
-    found = {"merges": sha256(repr(told).encode()).hexdigest()}
-    unigram = Tokenizer(models.Unigram([("</s>", 0.0), *((piece, -1.0) for piece in pieces[:3])], 0))
-    unigram.pre_tokenizer, unigram.decoder = pre_tokenizers.Metaspace(), decoders.Metaspace()
-    canonical = Vocabulary.from_tokenizer(unigram, end_ids=[0]).canonical
-    after = canonical.advance(canonical.afresh, 1) or canonical.afresh
-    return found | {"unigram": sha256(canonical.mask(after).tobytes()).hexdigest()}
+    tokenizer = Tokenizer(models.BPE(vocab={piece: i for i, piece in enumerate(pieces)}, merges=[("a", "b")]))
+    tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    vocabulary = Vocabulary.from_tokenizer(tokenizer, end_ids=[3])
+    canonical = vocabulary.canonical
+    after = canonical.advance(canonical.advance(canonical.start, 1) or canonical.start, 0) or canonical.start
+    return {"canonical": sha256(vocabulary.canonical_masks.mask(after).tobytes()).hexdigest()}
 
 
 if __name__ == "__main__":

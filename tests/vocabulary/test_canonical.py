@@ -1,17 +1,15 @@
 """Canonical tokens: what the tokenizer itself makes of a text is taken, nothing else is; on real tokenizers.
 
-Covers `vocabulary.canonical.added`, `vocabulary.canonical.canonical`, `vocabulary.canonical.classes`,
-`vocabulary.canonical.unicode_form`, `vocabulary.canonical.merges`, `vocabulary.canonical.model`,
-`vocabulary.canonical.signatures`, `vocabulary.canonical.splits`, `vocabulary.canonical.step_kernels`,
-`vocabulary.canonical.kinds`, `vocabulary.canonical.recognizer`, `vocabulary.canonical.unigram`,
-`vocabulary.canonical.wordpiece` and `vocabulary.canonical.words`.
+Covers `vocabulary.canonical.asked`, `vocabulary.canonical.classes`, `vocabulary.canonical.masks`,
+`vocabulary.canonical.merges`, `vocabulary.canonical.signatures` and `vocabulary.canonical.splits`.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,22 +17,31 @@ from typing import Any
 import numpy as np
 import pytest
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
-from tokenizers.models import BPE
 
 from benchmarks.report import unpacked
 from structgen.errors import OptionError
+from structgen.masks.words import ids_of
 from structgen.vocabulary import Vocabulary
-from structgen.vocabulary.canonical import Canonical
-from structgen.vocabulary.canonical.added import AddedContents
-from structgen.vocabulary.canonical.step_kernels import joins
+from structgen.vocabulary.canonical.asked import AFRESH
+from structgen.vocabulary.canonical.classes import GPT2
 from tests.support.tables import cases
 from tests.vocabulary.test_roundtrip import ARTICLE_ONE
 
 ODD = [
-    "   ", "\n\n \n1 234567 12 3", "don't  Don'T I'VE y='ve  'VES", "    1", "{{<a", "\u00a0 \u2003 x\u0301",
-    "vi\u1ec7c", " vi\u1ec7c  vi\u1ec7c", "e\u0301 e\u0323\u0302 \u1100\u1161\u11a8", "\uac01\u11a8",
-    json.dumps(ARTICLE_ONE, indent=2), json.dumps({"a": [1.5, -2e10, {"b": None}]}, indent=4), "<|im_start|> <s></s>",
-]  # fmt: skip
+    "   ",
+    "\n\n \n1 234567 12 3",
+    "don't  Don'T I'VE y='ve  'VES",
+    "    1",
+    "{{<a",
+    "\u00a0 \u2003 x\u0301",
+    "vi\u1ec7c",
+    " vi\u1ec7c  vi\u1ec7c",
+    "e\u0301 e\u0323\u0302 \u1100\u1161\u11a8",
+    "\uac01\u11a8",
+    json.dumps(ARTICLE_ONE, indent=2),
+    json.dumps({"a": [1.5, -2e10, {"b": None}]}, indent=4),
+    "<|im_start|> <s></s>",
+]
 ALPHABET = " \n\t'sStTaeZ19{}[]\":,.\u00e9\u65e5\U0001f98a\u2581-_<|>\u0301\u0323\u1100\u1161"
 PATTERNS = cases("vocabulary/canonical", "PATTERNS", globals())
 
@@ -99,34 +106,76 @@ def real(folder: Path) -> Tokenizer:
         return Tokenizer.from_file(str(files / "tokenizer.json"))
 
 
+@cache
+def sentencepiece(kind: str) -> Any:
+    written = io.BytesIO()
+    pytest.importorskip("sentencepiece").SentencePieceTrainer.train(
+        sentence_iterator=iter([*ARTICLE_ONE.values(), *texts()] * 3),
+        model_writer=written,
+        vocab_size=700,
+        minloglevel=2,
+        model_type=kind,
+        byte_fallback=True,
+        hard_vocab_limit=False,
+        normalization_rule_name="identity",
+        remove_extra_whitespaces=False,
+    )
+    return pytest.importorskip("sentencepiece").SentencePieceProcessor(model_proto=written.getvalue())
+
+
+def tiktoken(folder: Path) -> Any:
+    """GPT-2's encoding as tiktoken has it."""
+    told = json.loads(real(folder).to_str())["model"]["vocab"]
+    vocabulary = Vocabulary.from_tokenizer(real(folder), end_ids=[50256])
+    ranks = {vocabulary.token(i): i for i in told.values() if vocabulary.token(i)}
+    end = {"<|endoftext|>": told["<|endoftext|>"]}
+    return pytest.importorskip("tiktoken").Encoding("gpt2", pat_str=GPT2, mergeable_ranks=ranks, special_tokens=end)
+
+
 SLOW = ("llama3-tokenizer", "tokenizers/qwen2-tokenizer", "tokenizers/gemma-4-tokenizer")
+GPT_2 = "tokenizers/gpt-2-tokenizer"
 NAMES = [
-    *PATTERNS, *WORDWISE, "tokenizers/gpt-2-tokenizer", "tokenizers/llama-spm-tokenizer", "stories260k",
+    *PATTERNS,
+    *WORDWISE,
+    GPT_2,
+    "tokenizers/llama-spm-tokenizer",
+    "stories260k",
+    "sentencepiece bpe",
+    "sentencepiece unigram",
+    "tiktoken",
     *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW),
-]  # fmt: skip
+]
+MASKED = [*PATTERNS, GPT_2, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW[:2])]
+
+
+def tokenizer_of(name: str, data_folder: Path) -> Any:
+    if name.startswith("sentencepiece "):
+        return sentencepiece(name.removeprefix("sentencepiece "))
+    if name == "tiktoken":
+        return tiktoken(data_folder / GPT_2)
+    return trained(name) if name in PATTERNS else wordwise(name) if name in WORDWISE else real(data_folder / name)
 
 
 @pytest.fixture(scope="module", params=NAMES)
-def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
-    if request.param in PATTERNS:
-        return trained(request.param)
-    if request.param in WORDWISE:
-        return wordwise(request.param)
-    return real(request.getfixturevalue("data_folder") / request.param)
+def tokenizer(request: pytest.FixtureRequest) -> Any:
+    return tokenizer_of(request.param, request.getfixturevalue("data_folder"))
 
 
 @pytest.fixture(scope="module")
-def vocabulary(tokenizer: Tokenizer) -> Vocabulary:
+def vocabulary(tokenizer: Any) -> Vocabulary:
     return Vocabulary.from_tokenizer(tokenizer, end_ids=[0])
 
 
-def plain(tokenizer: Tokenizer, text: str) -> list[int]:
+def plain(tokenizer: Any, text: str) -> list[int]:
+    if not isinstance(tokenizer, Tokenizer):
+        return list(tokenizer.encode(text))
     ids: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
     return ids
 
 
-def again(tokenizer: Tokenizer, ids: Sequence[int]) -> list[int]:
-    return plain(tokenizer, tokenizer.decode(ids, skip_special_tokens=False))
+def again(tokenizer: Any, ids: Sequence[int]) -> list[int]:
+    decode: Callable[..., str] = tokenizer.decode
+    return plain(tokenizer, decode(ids, skip_special_tokens=False) if isinstance(tokenizer, Tokenizer) else decode(ids))
 
 
 def texts() -> list[str]:
@@ -135,141 +184,139 @@ def texts() -> list[str]:
     return [*ARTICLE_ONE.values(), *ODD, *soup]
 
 
-def test_what_the_tokenizer_writes_is_canonical(tokenizer: Tokenizer, vocabulary: Vocabulary):
-    taken = 0
-    for text in texts():
-        ids = plain(tokenizer, text)
-        if again(tokenizer, ids) == ids:  # the decoder of SentencePiece takes a space away
-            assert vocabulary.is_canonical(ids), text
-            taken += 1
-    assert taken > 15
+def own(tokenizer: Any, vocabulary: Vocabulary) -> list[list[int]]:
+    """The tokens of texts that the decoder gives back."""
+    encoded = [plain(tokenizer, text) for text in texts() if "<|" not in text and "<s>" not in text]
+    kept = [ids for ids in encoded if all(map(vocabulary.token, ids)) and again(tokenizer, ids) == ids]
+    assert len(kept) > 15
+    return kept
 
 
-def test_what_is_canonical_the_tokenizer_writes(tokenizer: Tokenizer, vocabulary: Vocabulary):
-    """Random walks over the masks, of any tokens and of short ones, which are seldom canonical."""
+def test_what_the_tokenizer_writes_is_canonical(tokenizer: Any, vocabulary: Vocabulary):
+    for ids in own(tokenizer, vocabulary):
+        assert vocabulary.is_canonical(ids), [vocabulary.token(i) for i in ids]
+
+
+def test_what_is_canonical_the_tokenizer_writes(tokenizer: Any, vocabulary: Vocabulary):
+    """Random walks of any tokens and of short ones, which are seldom canonical."""
     canonical, draw = vocabulary.canonical, random.Random(1)
-    for walk in range(16):
+    words = [i for i in range(vocabulary.width) if vocabulary.token(i)]
+    usual = [i for ids in own(tokenizer, vocabulary) for i in ids]
+    for walk in range(24):
         state, ids = canonical.start, list[int]()
         for _ in range(30):
-            allowed = ids_in(canonical, state)
-            some = [i for i in draw.choices(allowed, k=20) if vocabulary.token(i)] if allowed else []
-            if not some:
+            some = draw.choices(usual if draw.random() < 0.7 else words, k=20)
+            if walk % 2:
+                some.sort(key=lambda i: len(vocabulary.token(i)))
+            steps = ((i, canonical.advance(state, i)) for i in some)
+            token, after = next((step for step in steps if step[1] is not None), (0, None))
+            if after is None:
                 break
-            token = min(some, key=lambda i: len(vocabulary.token(i))) if walk % 2 else some[0]
-            after = canonical.advance(state, token)
-            assert after is not None
             state, ids = after, [*ids, token]
         while not vocabulary.is_canonical(ids):  # an end that is not one, such as half a character
             ids.pop()
-        assert again(tokenizer, ids) == ids, [tokenizer.id_to_token(i) for i in ids]
+        text = vocabulary.decode(ids).decode()
+        assert ids in (again(tokenizer, ids), plain(tokenizer, text)), [vocabulary.token(i) for i in ids]
 
 
-def ids_in(canonical: Canonical, state: Any) -> list[int]:
-    words = canonical.mask(state)
-    return np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little")).tolist()
+def ends_whole(text: bytes) -> bool:
+    """Does a text end with a whole character? The masks know only the kinds of characters that may be begun."""
+    try:
+        return text.decode().encode() == text
+    except UnicodeDecodeError:
+        return False
 
 
-def test_a_mask_allows_what_can_be_taken(tokenizer: Tokenizer, vocabulary: Vocabulary):
-    canonical, draw = vocabulary.canonical, random.Random(2)
-    for text in draw.sample(texts(), 12):
-        state = canonical.start
-        for token in plain(tokenizer, text)[: draw.randint(0, 25)]:
-            state = canonical.advance(state, token) or canonical.start
-        allowed = set(ids_in(canonical, state))
-        for i in draw.sample(range(vocabulary.width), min(vocabulary.width, 500)):
-            if vocabulary.token(i):
-                assert (i in allowed) == (canonical.advance(state, i) is not None), (text, vocabulary.token(i))
+@pytest.mark.parametrize("name", MASKED)
+def test_masks_have_the_tokens_that_are_canonical(name: str, data_folder: Path):
+    tokenizer = tokenizer_of(name, data_folder)
+    vocabulary = Vocabulary.from_tokenizer(tokenizer, end_ids=[0])
+    canonical, masks, draw = vocabulary.canonical, vocabulary.canonical_masks, random.Random(2)
+    for ids in own(tokenizer, vocabulary):
+        state, place = canonical.start, draw.randrange(len(ids))
+        for token in ids[:place]:
+            state = canonical.advance(state, token) or AFRESH
+        mask = set(ids_of(masks.mask(state)).tolist())
+        assert ids[place] in mask
+        for token in [*draw.sample(range(vocabulary.width), 150), *draw.sample(sorted(mask), min(len(mask), 50))]:
+            if vocabulary.token(token) or token in vocabulary.special_ids:
+                taken = canonical.advance(state, token) is not None
+                maybe = token in mask and not ends_whole(state.text + vocabulary.token(token))
+                assert (token in mask) == taken or maybe, (state.text, vocabulary.token(token))
 
 
-@pytest.mark.parametrize("text", ["", " ", "a"])
-def test_a_character_is_begun_where_one_with_these_bytes_may_stand(tokenizer: Tokenizer, vocabulary: Vocabulary, text):
-    """Behind a space that stands alone, for one, no letter can be begun: it would be joined to the space."""
-    canonical = vocabulary.canonical
-    state = canonical.behind(plain(tokenizer, text))
-    states = [canonical.advance(state, i) for i in ids_in(canonical, state) if vocabulary.token(i)]
-    begun = [each for each in states if each is not None and each.pending]
-    dead = [each for each in begun if not canonical.mask(each).any()]
-    assert len(dead) <= len(begun) / 50, [each.pending for each in dead]
-
-
-def test_tokens_side_by_side_are_what_byte_pair_encoding_leaves(tokenizer: Tokenizer, vocabulary: Vocabulary):
+def test_tokens_side_by_side_are_what_byte_pair_encoding_leaves(data_folder: Path):
     """Every pair, judged by the tokenizer's own merges without what it does to texts before."""
+    tokenizer = real(data_folder / GPT_2)
     told = json.loads(tokenizer.to_str())
-    if told["model"]["type"] != "BPE":
-        return
     told |= {"pre_tokenizer": None, "normalizer": None, "post_processor": None, "added_tokens": []}
-    told["model"]["ignore_merges"] = False
-    merging = Tokenizer.from_str(json.dumps(told))
-    base, merges, draw = vocabulary.canonical.base, vocabulary.canonical._merges, random.Random(3)
-    ids = [int(i) for i in np.flatnonzero(merges.alone) if not tokenizer.id_to_token(int(i)).startswith("<0x")]
+    merging, draw = Tokenizer.from_str(json.dumps(told)), random.Random(3)
+    merges = Vocabulary.from_tokenizer(tokenizer, end_ids=[50256]).canonical_masks._merges
+    ids = [int(i) for i in np.flatnonzero(merges.alone)]
     pieces = {i: tokenizer.id_to_token(i) for i in ids}
     short = [i for i in ids if len(pieces[i]) <= 3]
     for k in range(4_000):
         a, b = draw.choice(ids if k % 2 else short), draw.choice(ids if k % 3 else short)
         expected = merging.encode(pieces[a] + pieces[b], add_special_tokens=False).ids == [a, b]
-        assert joins(base, a, b) == expected, (pieces[a], pieces[b])
-    none = np.zeros(vocabulary.words, np.uint32)
+        assert merges.joins(a, b) == expected, (pieces[a], pieces[b])
+    none = np.zeros((merges.alone.size + 31) // 32, np.uint32)
     for a in draw.sample(ids, 20):
         followers = np.unpackbits(merges.followers(a, ~none, none).view(np.uint8), bitorder="little")
-        assert all(bool(followers[b]) == joins(base, a, b) for b in draw.sample(ids, min(len(ids), 300)))
+        assert all(bool(followers[b]) == merges.joins(a, b) for b in draw.sample(ids, 300))
 
 
-def test_a_vocabulary_may_have_whole_characters_only():
-    vocabulary = Vocabulary.from_tokenizer(
-        Tokenizer(BPE({"a": 0, "b": 1, "ab": 2, "</s>": 3}, [("a", "b")])), end_ids=[3]
-    )
-    assert ids_in(vocabulary.canonical, vocabulary.canonical.start) == [0, 1, 2, 3]
-    assert [vocabulary.is_canonical(ids) for ids in ([2], [0, 1], [1, 0])] == [True, False, True]
+SMALL = {"a": 0, "b": 1, "ab": 2, "</s>": 3}
+SPELLINGS = [
+    ("a token and its letters", SMALL, [("a", "b")], {(2,): True, (0, 1): False, (1, 0): True, (): True}),
+    (
+        "a character that no byte stands for",
+        SMALL | {"\U0001f44a": 4, "\u00f0": 5},
+        [("a", "b")],
+        {(2, 4): False, (4,): False, (2,): True},
+    ),
+]
 
 
-def test_a_spelling_of_its_own_is_not_canonical(small_bpe):
-    vocabulary = Vocabulary.from_tokenizer(small_bpe)
-    ids = small_bpe.encode('{"name": "Paris"}')
-    letters = [small_bpe.encode(letter)[0] for letter in "name"]
-    assert vocabulary.is_canonical(ids)
-    assert small_bpe.encode("name") != letters
-    assert not vocabulary.is_canonical(letters)
-    assert vocabulary.is_canonical([])
-    assert vocabulary.is_canonical([*ids, vocabulary.end_ids[0], *ids])
+@pytest.mark.parametrize(("vocab", "merges", "expected"), [row[1:] for row in SPELLINGS], ids=[r[0] for r in SPELLINGS])
+def test_spellings(vocab: Any, merges: Any, expected: dict[tuple[int, ...], bool]):
+    tokenizer = Tokenizer(models.BPE(vocab, merges))
+    tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    vocabulary = Vocabulary.from_tokenizer(tokenizer, end_ids=[3])
+    assert {ids: vocabulary.is_canonical(ids) for ids in expected} == expected
+    first = set(ids_of(vocabulary.canonical_masks.mask(AFRESH)).tolist())
+    assert {ids[0] for ids in expected if len(ids) == 1 and expected[ids]} <= first
+    assert 4 not in first
 
 
-def test_no_token_completes_the_content_of_an_added_token():
-    contents, draw = [b"<|a|>", b"<|ab|>", b"<s>", b"s>>"], random.Random(5)
-    tokens = [bytes(draw.choices(b"<|abs>", k=draw.randint(0, 5))) for _ in range(900)]
-    added = AddedContents(contents, tokens, Vocabulary.from_tokens([*tokens, None], [len(tokens)]).trie)
-    for before in (b"", b"<", b"<|", b"<|a", b"<|ab|", b"s", b"s>"):
-        bits = np.unpackbits(added.harmless(before).view(np.uint8), bitorder="little")
-        for token, bit in zip(tokens, bits.tolist(), strict=False):
-            text = before + token
-            assert bit == (not any(content in text for content in contents)), (before, token)
-
-
-def test_added_tokens_are_not_spelled_by_others(small_bpe):
+def test_added_tokens_are_not_spelled_by_others(small_bpe: Any):
     """`</s>` in a text is the end token to the tokenizer, never its letters."""
     vocabulary = Vocabulary.from_tokenizer(small_bpe)
     model = json.loads(small_bpe.backend_tokenizer.to_str())["model"]["vocab"]
+    ids = small_bpe.encode('{"name": "Paris"}')
     assert not vocabulary.is_canonical([model[letter] for letter in "</s>"])
     assert vocabulary.is_canonical([model[letter] for letter in "</s"])
+    assert vocabulary.is_canonical([*ids, vocabulary.end_ids[0], *ids])
 
 
 @pytest.mark.parametrize(
-    "told",
+    ("model", "normalizer", "pre_tokenizer"),
     [
         (models.WordPiece({"[UNK]": 0, "a": 1}, unk_token="[UNK]"), None, None),
         (models.Unigram([("a", -1.0)], 0), None, None),
-        (models.BPE({"a": 0}, []), normalizers.NFKC(), None),
-        (models.BPE({"a": 0}, []), None, pre_tokenizers.WhitespaceSplit()),
+        (models.BPE({"a": 0}, []), None, None),
+        (models.BPE({"a": 0}, []), normalizers.NFKC(), pre_tokenizers.ByteLevel(add_prefix_space=False)),
+        (models.BPE({"a": 0}, []), None, pre_tokenizers.ByteLevel(add_prefix_space=True)),
     ],
-    ids=["WordPiece", "Unigram", "NFKC", "WhitespaceSplit"],
+    ids=["WordPiece", "Unigram", "no bytes", "NFKC", "space before a text"],
 )
-def test_what_is_not_known_of_a_tokenizer_is_refused(told: tuple[Any, Any, Any]):
-    tokenizer = Tokenizer(told[0])
-    if told[1] is not None:
-        tokenizer.normalizer = told[1]
-    if told[2] is not None:
-        tokenizer.pre_tokenizer = told[2]
+def test_what_has_no_masks_is_refused(model: Any, normalizer: Any, pre_tokenizer: Any):
+    tokenizer = Tokenizer(model)
+    if normalizer is not None:
+        tokenizer.normalizer = normalizer
+    if pre_tokenizer is not None:
+        tokenizer.pre_tokenizer = pre_tokenizer
     vocabulary = Vocabulary.from_tokenizer(tokenizer, end_ids=[0])
-    with pytest.raises(OptionError, match="canonical tokens"):
-        vocabulary.is_canonical([0])
-    with pytest.raises(OptionError, match="canonical tokens"):
+    with pytest.raises(OptionError, match="masks of canonical tokens"):
+        _ = vocabulary.canonical_masks
+    with pytest.raises(OptionError, match="canonical tokens need a tokenizer"):
         _ = Vocabulary.from_tokens([b"a", None], [1]).canonical

@@ -288,14 +288,13 @@ class ExactSession(Session):
         return NextTokens(ids, chances, None if self._refusals.ledger is None else logits.numpy(), words)
 
     def _allowed_words(self) -> Words | None:
-        """The canonical tokens of the constraint's mask, without the end while phrases are missing; None for every
-        token."""
-        matcher, canonical, phrases = self.matcher, self._rules.canonical, self._rules.phrases
+        """The constraint's mask, without the end while phrases are missing; None for every token."""
+        matcher, phrases = self.matcher, self._rules.phrases
         try:
             words = None if matcher is None else matcher.mask().copy()
             if words is not None and phrases is not None and phrases.owed(self._transcript):
                 words &= self._beyond_end
-            return words if canonical is None else canonical.allowed(words, self._transcript, each=True)
+            return words
         except DeadEnd:
             return np.zeros(self._vocabulary.words, np.uint32)
 

@@ -15,12 +15,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from itertools import zip_longest
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from structgen.chat.stopping import TurnReading
+from structgen.decoding.refusals.canonical_row import CanonicalRow
 from structgen.decoding.refusals.caps import BLANKS, NUMBER, CapReader, PartCaps, Reached, in_escape
 from structgen.decoding.refusals.guarding import Guarding
 from structgen.decoding.refusals.phrase_row import PhraseRow
@@ -86,6 +88,7 @@ class Steering(RowRule):
         *,
         guards: Guarding | None = None,
         phrases: PhraseRow | None = None,
+        canonical: CanonicalRow | None = None,
         closes: bool = True,
         cap_reader: CapReader | PartCaps | None = None,
         plain: bool = False,
@@ -96,7 +99,7 @@ class Steering(RowRule):
         self._grammar, self._closing = grammar, Closing.of(grammar)
         self.bound, self._budget, self._closes_in_time, self._plain = bound, budget, closes, plain
         self._name = "context" if bound == CONTEXT else bound  # in `Cap`
-        self._guards, self._phrases, self.cap_reader = guards, phrases, cap_reader
+        self._guards, self._phrases, self._canonical, self.cap_reader = guards, phrases, canonical, cap_reader
         self._spare = 0 if guards is None and phrases is None else ROOM_FOR_GUARDS
         self._closed_at: tuple[int, float] | None = None  # by the deadline: the bytes before, and its seconds
         self._ends = pack(np.array(grammar.vocabulary.end_ids), grammar.vocabulary.width)
@@ -106,10 +109,14 @@ class Steering(RowRule):
         if not self._closes_in_time or self._closing.cost(self._grammar.start) <= self._budget:
             return NOWHERE
         close = self._closing.shortest
-        if not close or len(close) > self._budget:
+        if not close:
             return NOWHERE
         before, text = Transcript(self._grammar.vocabulary, None, Row(())), self._grammar.vocabulary.decode(close)
-        before.states = {each: {0: each.start(())} for each in (self._guards, self._phrases) if each is not None}
+        readers = self._guards, self._phrases, self._canonical
+        before.states = {each: {0: each.start(prompt)} for each in readers if each is not None}
+        close = self._spelled(before, text)
+        if not close or len(close) > self._budget:
+            return NOWHERE
         listener = self._listener(before, b"")
         return LimitPlace(close if listener is None or agrees(listener, listener.state, text) else None)
 
@@ -119,7 +126,8 @@ class Steering(RowRule):
         If it fits, it is the close that is known at the start, where the text is.
         """
         assert text.matcher is not None, "phrases stand in texts of a grammar"
-        close = self._closing.tokens(text.matcher, self._listener(text, b""), Effort(), self._budget, THOROUGH)
+        listener, spell = self._listener(text, b""), partial(self._spelled, text)
+        close = self._closing.tokens(text.matcher, listener, Effort(), self._budget, THOROUGH, spell)
         if close and self._closes_in_time and len(close) <= self._budget:
             text.states[self][0] = LimitPlace(close)
         return close
@@ -127,7 +135,7 @@ class Steering(RowRule):
     def shorten(self, text: Transcript, budget: int) -> None:
         """The model's context has room for only `budget` tokens. No token was chosen yet."""
         self.bound, self._name, self._budget = CONTEXT, "context", budget
-        text.states[self] = {0: self.start(())}
+        text.states[self] = {0: self.start(text.row.ids)}
 
     def _place(self, text: Transcript, count: int | None = None) -> LimitPlace:
         """What is known of the place after the first `count` tokens, by default after all."""
@@ -237,7 +245,7 @@ class Steering(RowRule):
             listener = self._listener(text, text.said)
             if listener is not None and listener.state is None:
                 return True  # the guards refuse it, and say why
-            close = self._closing.tokens(matcher, listener, text.effort, left)
+            close = self._closing.tokens(matcher, listener, text.effort, left, spell=partial(self._spelled, text))
         if close is None and cost == UNKNOWN and self._may_roam(count, known):
             return True
         if close is None or len(close) > left:
@@ -338,11 +346,17 @@ class Steering(RowRule):
         place, left = self._place(text), self._budget - len(text.tokens)
         close = place.close
         if close is None:
-            close = self._closing.tokens(matcher, self._listener(text, text.said), text.effort, left)
+            listener, spell = self._listener(text, text.said), partial(self._spelled, text)
+            close = self._closing.tokens(matcher, listener, text.effort, left, spell=spell)
             if close is None or len(close) > left:
                 raise DeadEnd(f"no way is known to close the value in {left} tokens{self._offence(matcher, text)}")
             text.states[self][len(text.tokens)] = place._replace(close=close)
         return close
+
+    def _spelled(self, text: Transcript, end: bytes) -> list[int] | None:
+        """The tokens of an end of the text; None if it has none."""
+        own = None if self._canonical is None else self._canonical.spelled(text, end)
+        return own or self._closing.speller.spelled(end)
 
     def _offence(self, matcher: Matcher, text: Transcript) -> str:
         """For messages, why the guards refuse the text that would close the value without them."""
@@ -360,13 +374,13 @@ class Steering(RowRule):
         in_string = caps is not None and caps.in_string(text)
         if isinstance(caps, PartCaps) and place.bare:
             end = caps.close_by(self._closing.ending(matcher.position) or b"", text)
-            return self._only(speller.spelled(end) or [])
+            return self._only(self._spelled(text, end) or [])
         if name == "max_digits" or (name == "max_blanks" and not in_string):
             return ~speller.starting(NUMBER if name == "max_digits" else BLANKS)
         if place.array < 0:
             return speller.starting(b'"')
         rest = self._closing.leaving(matcher.position) or self._closing.ending(matcher.position)
-        return self._only(speller.spelled(rest or b"") or [])
+        return self._only(self._spelled(text, rest or b"") or [])
 
     def caps(self, text: Transcript, *, is_json: bool) -> list[Cap]:
         """The limits that cut values short, in the order of the text."""

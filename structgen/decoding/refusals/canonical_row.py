@@ -1,39 +1,39 @@
 """Canonical tokens in the decode loop: a row takes only the tokens that the tokenizer itself makes of its text.
 
-The policy. A token is allowed if the row stays canonical with it and can continue canonically after it. To find out the
-latter, some tokens are looked ahead: a token that begins a literal in another way than the tokenizer is canonical so
-far, but leads nowhere. Only the chosen token is checked, since a model's own choice mostly leads on. If it does not,
-all others are checked, if they are few, and another one is chosen from the same logits. So a draw has the distribution
-of the tokens that lead on. If nothing canonical is left, the step is relaxed (`"prefer"`) and counted, or the row fails
-(`"strict"`).
+The policy. A chosen token is taken if the tokenizer makes it of the text and the text can go on canonically after it.
+Else it is forbidden there, and another one is chosen from the same logits: so a draw has the distribution of the tokens
+that lead on. Where few tokens are allowed, all of them are judged after the first that is refused. If nothing canonical
+is left, the step is relaxed (`"prefer"`) and counted, or the row fails (`"strict"`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from structgen.decoding.refusals.rule import RowRule
-from structgen.decoding.refusals.transcript import Transcript
+from structgen.decoding.refusals.transcript import Seam, Transcript
+from structgen.endings.closing import Closing
 from structgen.errors import DeadEnd
 from structgen.guards.lookahead import everything
-from structgen.masks import Matcher
 from structgen.masks.canonical_matcher import NOTHING_LEFT, canonical_start
-from structgen.masks.canonical_walk import WIDE
-from structgen.masks.continuations import Continuations, Overlap, overlap
-from structgen.masks.words import Words, ids_of, only_token, pack
+from structgen.masks.continuations import Continuations
+from structgen.masks.words import Words, pack
 from structgen.vocabulary import Vocabulary
 from structgen.vocabulary.canonical import CanonicalState
 
+AHEAD = 24
+"""The number of bytes of the shortest end that are encoded with a token, where few tokens may follow."""
+
 
 class CanonicalPlace(NamedTuple):
-    """A place of a text, with what the last mask there was."""
+    """A place of a text, and whether nothing canonical was left there."""
 
     state: CanonicalState
-    asked: bool = False  # each of its tokens was checked
-    relaxed: bool = False  # nothing canonical was left
+    relaxed: bool = False
 
 
 class CanonicalRow(RowRule):
@@ -49,7 +49,6 @@ class CanonicalRow(RowRule):
     def __init__(self, vocabulary: Vocabulary, continuations: Continuations | None, *, strict: bool) -> None:
         self._vocabulary, self._canonical = vocabulary, vocabulary.canonical
         self._continuations, self._strict = continuations, strict
-        self._last: tuple[CanonicalState, Overlap] | None = None  # found by `keeps`, needed by the next `allowed`
 
     def start(self, prompt: Sequence[int], *, joined: bool = False) -> CanonicalPlace:
         """The place after a prompt and the thinking, if any; see `canonical_start`."""
@@ -72,86 +71,73 @@ class CanonicalRow(RowRule):
         """The number of tokens for which nothing canonical was left."""
         return sum(place.relaxed for count, place in text.states[self].items() if count < len(text.tokens))
 
-    def following(self, prompt: Sequence[int], after: Mapping[int, int]) -> list[int]:
-        """The tokens that are canonical after a prompt, and after which the text can continue canonically.
+    def joins(self, text: Transcript, seam: Seam, token: int) -> bool:
+        """May a token come in place of the prompt's last one?"""
+        state = self._canonical.advance(self.start(text.row.ids, joined=True).state, token)
+        if state is None or self._continuations is None or text.matcher is None:
+            return state is not None
+        matcher = text.matcher.fork()
+        for each in self._vocabulary.trie.spelled(seam.rest(self._vocabulary, token)):
+            matcher.advance(each)
+        return self._continuations.alive(matcher.position, state)
 
-        Args:
-            after: the tokens to check, each with its position in the grammar, if there is one.
-        """
-        behind, continuations = self._canonical.behind(prompt)._replace(spaced=False), self._continuations
-        tokens: list[int] = ids_of(
-            self._canonical.mask(behind) & pack(np.array([*after]), self._vocabulary.width)
-        ).tolist()
-        if len(tokens) > WIDE:
-            return tokens
-        following = [(token, self._canonical.advance(behind, token)) for token in tokens]
-        if continuations is None:
-            return [token for token, state in following if state and self._canonical.mask(state).any()]
-        return [token for token, state in following if state and continuations.alive(after[token], state)]
-
-    def allowed(self, words: Words | None, text: Transcript, *, each: bool = False) -> Words:
-        """The canonical tokens of a mask, see `RowRule`. A strict row raises if there are none.
-
-        Args:
-            each: check each token, if they are few, before one is chosen.
-        """
-        place, matcher, last = text.state(self), text.matcher, self._last
-        state = place.state
-        if words is None:
-            left, count = self._canonical.mask(state), 1  # `keeps` refuses what leads to an empty one
-        elif last is not None and last[0] is state and last[1][0] is words:
-            _, left, count, _ = last[1]
-        else:
-            _, left, count, _ = self._overlap(words, state, matcher)
-        live = None
+    def allowed(self, words: Words | None, text: Transcript) -> Words:
+        """A mask without the tokens that were refused here, see `RowRule`. A strict row raises if nothing is left."""
+        words = self._everything if words is None else words
         refused = text.retries.refused(text.tokens, self.option)
-        if refused:
-            left = left & ~pack(np.array(refused), self._vocabulary.width)
-        if matcher is not None and self._continuations is not None:
-            find = self._continuations.live if each or refused else self._continuations.known_live
-            live = find(matcher.position, state)
-        if live is not None:
-            left = left & live
-        kept = bool(left.any() if words is None or refused or live is not None else count)
-        relaxed = not kept and (words is None or bool(words.any()))
-        if relaxed and self._strict:
-            raise DeadEnd(f'{NOTHING_LEFT}; canonical="prefer" relaxes such a step')
-        if (live is not None, relaxed) != place[1:]:
-            text.states[self][len(text.tokens)] = CanonicalPlace(state, live is not None, relaxed)
-        if not relaxed:
+        if not refused:
+            return words
+        place, live = text.state(self), None
+        if text.matcher is not None and self._continuations is not None:
+            live = self._continuations.live(text.matcher.position, place.state)
+        left: Words = words & (~pack(np.array(refused), self._vocabulary.width) if live is None else live)
+        if left.any() or not words.any():
             return left
-        return everything(self._vocabulary) if words is None else words
+        if self._strict:
+            raise DeadEnd(f'{NOTHING_LEFT}; canonical="prefer" relaxes such a step')
+        text.states[self][len(text.tokens)] = place._replace(relaxed=True)
+        return words
 
     def keeps(self, text: Transcript) -> bool:
-        """Can the text continue canonically after the last token? See `RowRule`."""
-        matcher, token, before = text.matcher, text.tokens[-1], text.state(self, len(text.tokens) - 1)
-        state = text.state(self).state
-        if before.asked or before.relaxed:
+        """Is the last token canonical, and can the text go on canonically after it? See `RowRule`."""
+        count, token = len(text.tokens) - 1, text.tokens[-1]
+        before = text.state(self, count)
+        if before.relaxed:
             return True
-        if self._continuations is None or matcher is None:
-            alive = bool(self._canonical.mask(state).any())
-        else:
-            position = matcher.position
-            both = self._continuations.overlap_at(position, state)
-            self._last, count = (state, both), both[2]
-            few = 0 < count <= WIDE
-            alive = self._continuations.alive(position, state, tokens=both[3]) if few else count > 0
-        if alive or not self._vocabulary.token(token):
+        after = self._after(text, before.state, token)
+        if after is not None:
+            text.states[self][count + 1] = CanonicalPlace(after)
             return True
-        before_last = text.tokens[:-1]
-        refused = text.retries.refused(before_last, self.option) or ()
-        text.retries.refuse(before_last, self.option, (*refused, token))
+        earlier = text.tokens[:-1]
+        text.retries.refuse(earlier, self.option, (*(text.retries.refused(earlier, self.option) or ()), token))
         return False
 
-    def forces(self, matcher: Matcher, text: Transcript, token: int) -> bool:
-        """Is this the only token with which the text can continue?"""
-        state = text.state(self).state
-        live = None if self._continuations is None else self._continuations.live(matcher.position, state)
-        return live is not None and only_token(live) == token
+    def _after(self, text: Transcript, before: CanonicalState, token: int) -> CanonicalState | None:
+        """The state after the last token; None if it is not canonical, or nothing canonical can follow."""
+        known, matcher = self._continuations, text.matcher
+        if known is None or matcher is None:
+            has_text = self._vocabulary.token(token) or token in self._vocabulary.end_ids
+            return self._canonical.advance(before, token) if has_text else None
+        if matcher.finished or known.few(matcher.position) is None:
+            return self._canonical.advance(before, token)
+        end = Closing.of(matcher.grammar).beginning(matcher.position, AHEAD)
+        after = None if end is None else self._canonical.advance(before, token, end)
+        if after is not None:
+            return after
+        after = self._canonical.advance(before, token)
+        return after if after is not None and known.alive(matcher.position, after) else None
 
-    def _overlap(self, words: Words, state: CanonicalState, matcher: Matcher | None) -> Overlap:
-        if matcher is not None and self._continuations is not None:
-            known = matcher.grammar.known(matcher.position)
-            if known is not None and known[0] is words:
-                return self._continuations.overlap_at(matcher.position, state)
-        return overlap(self._canonical, words, state)
+    def takes(self, text: Transcript, token: int) -> bool:
+        """Would `keeps` keep the text with an allowed token?"""
+        state = text.state(self).state
+        if self._continuations is None or text.matcher is None:
+            return self._canonical.advance(state, token) is not None
+        return self._continuations.leads_on(text.matcher.position, state, token)
+
+    def spelled(self, text: Transcript, end: bytes) -> list[int] | None:
+        """The canonical tokens of an end of the text; None if it has none."""
+        return self._canonical.spelled(text.state(self).state, end)
+
+    @cached_property
+    def _everything(self) -> Words:
+        return everything(self._vocabulary)

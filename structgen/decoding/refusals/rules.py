@@ -126,6 +126,10 @@ def rules_for(
     """
     guarding = Guarding(guards, vocabulary, limits.validations) if guards else None
     phrase_row = None if phrases is None else PhraseRow(phrases, vocabulary)
+    row = None
+    if canonical != "off":
+        continuations = None if grammar is None else Continuations.of(grammar, vocabulary.canonical)
+        row = CanonicalRow(vocabulary, continuations, strict=canonical == "strict")
     steering = None
     if grammar is not None:
         steering = Steering(
@@ -134,6 +138,7 @@ def rules_for(
             limits.budget(),
             guards=guarding,
             phrases=phrase_row,
+            canonical=row,
             closes=require_room(grammar, limits.budget(), bound) and not limits.strict,
             cap_reader=CapReader(limits) if target.is_json else _caps_of(grammar, limits),
             plain=target.constraint is None,
@@ -142,9 +147,5 @@ def rules_for(
         )
     validators = None if target.type is Any else validators_of(target.type)
     validating = Validating(validators, limits.validations) if validators else None
-    row = None
-    if canonical != "off":
-        continuations = None if grammar is None else Continuations.of(grammar, vocabulary.canonical)
-        row = CanonicalRow(vocabulary, continuations, strict=canonical == "strict")
     absence = None if absent is None else AbsenceRow(absent, vocabulary)
     return Rules(guarding, validating, steering, row, phrase_row, turn, absence)

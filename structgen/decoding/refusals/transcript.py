@@ -85,10 +85,18 @@ class Seam:
         self.chosen = token, entry
         self._known[tuple(begun)] = token, entry
 
+    def refuse(self, token: int) -> None:
+        """A token may not come in place of the prompt's last one."""
+        self._tried.append(token)
+
+    def rest(self, vocabulary: Vocabulary, token: int) -> bytes:
+        """The text that begins with a token in place of the prompt's last one."""
+        return vocabulary.token(token)[len(vocabulary.token(self.own)) :]
+
     def reopen(self) -> None:
         """The text goes back after the chosen token: another one is chosen."""
         if self.chosen is not None:
-            self._tried.append(self.chosen[0])
+            self.refuse(self.chosen[0])
         self.chosen = None
 
     def begins(self, tokens: Sequence[int]) -> tuple[int, Entry] | None:
@@ -199,8 +207,7 @@ class Transcript:
         which the model's row does not have."""
         assert self.seam is not None
         self.row.ids.append(token)
-        rest = self.vocabulary.token(token)[len(self.vocabulary.token(self.seam.own)) :]
-        begun = self.vocabulary.trie.spelled(rest) if token != self.seam.own else []
+        begun = self.vocabulary.trie.spelled(self.seam.rest(self.vocabulary, token))
         for each in begun:
             if self.matcher is not None:
                 self.matcher.advance(each)

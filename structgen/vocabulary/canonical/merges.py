@@ -103,6 +103,10 @@ class Merges:
         self._starts = np.searchsorted(lefts[outer], np.arange(count + 1))
         self._times, self._lows, self._highs = times[outer], lows[outer], highs[outer]
 
+    def joins(self, a: int, b: int) -> bool:
+        """Does byte-pair encoding leave two tokens side by side in a chunk?"""
+        return bool(self.alone[a] and self.alone[b] and joins(a, b, self.parts, self.pairs))
+
     def followers(self, token: int, inside: Words, cut: Words) -> Words:
         """uint32[words]: the tokens that may stand behind a token.
 
@@ -188,6 +192,27 @@ def _time(parts: Rows[Int64], merged: Rows[Int64], rank: int) -> int:
     """The time of a merge."""
     stage: int = max(rank, max(parts[merged[rank, 0], TIME] >> RANK_BITS, parts[merged[rank, 1], TIME] >> RANK_BITS))
     return stage << RANK_BITS | rank
+
+
+@kernel
+def joins(a: int, b: int, parts: Rows[Int64], pairs: Rows[Int64]) -> bool:
+    """Does byte-pair encoding leave two tokens side by side that are both `Merges.alone`?
+
+    The two parts at the joint are taken apart again, the one that was merged last first. This visits all pairs that
+    are ever side by side at the joint.
+    """
+    x, y, taken_x, taken_y = a, b, NEVER, NEVER  # when each is merged into its parent
+    while True:
+        merge = pairs[pair_slot(pairs, len(pairs), x, y), PAIR_TIME]
+        if merge < taken_x and merge <= taken_y:
+            return False
+        time_x, time_y = parts[x, TIME], parts[y, TIME]
+        if time_x < 0 and time_y < 0:
+            return True
+        if time_x > time_y:
+            taken_x, x = time_x, parts[x, RIGHT]
+        else:
+            taken_y, y = time_y, parts[y, LEFT]
 
 
 @kernel

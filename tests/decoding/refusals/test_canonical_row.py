@@ -70,7 +70,7 @@ def canonical_law(model: Model, prompt: list[int], constraint: sg.Choice) -> dic
         if matcher.can_finish:
             law[said] = chance
             continue
-        tokens = ids_of(row.allowed(matcher.mask(), text, each=True)).tolist()
+        tokens = [token for token in ids_of(matcher.mask()).tolist() if row.takes(text, token)]
         with torch.inference_mode():
             logits = model.module(torch.tensor([[*prompt, *said]])).logits[0, -1, tokens].double()
         for token, each in zip(tokens, torch.softmax(logits, 0).tolist(), strict=True):
