@@ -21,6 +21,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from structgen.vocabulary.canonical import Encoder
@@ -70,18 +71,19 @@ def fast_source(backend: Any, special: frozenset[int], ends: list[int], template
 
 
 def _encoder(backend: Any) -> Encoder:
-    pre_tokenizer = backend.pre_tokenizer
+    cuts = None if backend.pre_tokenizer is None else partial(_cuts, backend.pre_tokenizer)
+    return Encoder(partial(_encoded, backend), cuts, backend)
 
-    def encode(text: str) -> list[int]:
-        encoding = backend.encode(text, add_special_tokens=False)
-        if backend.padding is None:
-            return list(encoding.ids)
-        return [i for i, is_token in zip(encoding.ids, encoding.attention_mask, strict=True) if is_token]
 
-    def cuts(text: str) -> list[int]:
-        return [start for _, (start, _) in pre_tokenizer.pre_tokenize_str(text)]
+def _encoded(backend: Any, text: str) -> list[int]:
+    encoding = backend.encode(text, add_special_tokens=False)
+    if backend.padding is None:
+        return list(encoding.ids)
+    return [i for i, is_token in zip(encoding.ids, encoding.attention_mask, strict=True) if is_token]
 
-    return Encoder(encode, None if pre_tokenizer is None else cuts, backend)
+
+def _cuts(pre_tokenizer: Any, text: str) -> list[int]:
+    return [start for _, (start, _) in pre_tokenizer.pre_tokenize_str(text)]
 
 
 def _literal(backend: Any, words: Mapping[int, str], spelled: Sequence[bytes]) -> dict[int, bytes]:

@@ -86,8 +86,11 @@ def _tekken_source(tokenizer: Any) -> VocabularySource:
 def _tiktoken_cuts(encoding: Any) -> Callable[[str], list[int]]:
     import regex  # tiktoken needs it, too
 
-    pattern = regex.compile(encoding._pat_str)
-    return lambda text: [match.start() for match in pattern.finditer(text)]
+    return partial(_starts, regex.compile(encoding._pat_str))
+
+
+def _starts(pattern: Any, text: str) -> list[int]:
+    return [match.start() for match in pattern.finditer(text)]
 
 
 def _tiktoken_tokens(encoding: Any, special: frozenset[int]) -> list[bytes | None]:

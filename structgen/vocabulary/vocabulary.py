@@ -231,8 +231,8 @@ class Vocabulary:
     def _known_encoder(self) -> Encoder:
         if self._encoder is None:
             raise OptionError(
-                "canonical tokens need a tokenizer that encodes, of tokenizers, tiktoken, sentencepiece or "
-                "mistral-common: Vocabulary.from_tokenizer(...)"
+                "canonical tokens need a tokenizer that can be asked: Vocabulary.from_tokenizer(...), of any library, "
+                "but none of transformers' that are written in Python"
             )
         return self._encoder
 

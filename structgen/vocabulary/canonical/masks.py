@@ -75,15 +75,15 @@ class CanonicalMasks:
         self._contents = [content for content in added.values() if content]
         self._beginnings = {content[:size] for content in self._contents for size in range(1, len(content))}
         self._longest = max(map(len, self._beginnings), default=0)
-        self._index(special_ids, composed=composed)
+        self._index(special_ids, [i for i in added if i < len(texts) and texts[i]], composed=composed)
 
-    def _index(self, special_ids: Iterable[int], *, composed: bool) -> None:
-        """The sets of tokens that masks are made of."""
+    def _index(self, special_ids: Iterable[int], words: Iterable[int], *, composed: bool) -> None:
+        """The sets of tokens that masks are made of. Added `words` may come where a text may end."""
         count, alone = len(self._texts), self._merges.alone
         whole = alone.copy()
         whole[list(self._whole)] = True
         self._candidates = {INSIDE: alone, FREE: alone, CUT: whole}
-        self._outer = packed(_flags(special_ids, count))
+        self._outer = packed(_flags({*special_ids, *words}, count))
         self._continuing = [i for i, text in enumerate(self._texts) if text and 0x80 <= text[0] < 0xC0]
         first, anywhere = ({content[:size] for content in self._contents} for size in (1, None))
         begins, contains = (re.compile(b"|".join(map(re.escape, each))) for each in (first, anywhere))
@@ -106,7 +106,11 @@ class CanonicalMasks:
         if len(text.encode()) < len(state.text):  # within a character
             taken = (i for i in self._continuing if self._canonical.advance(state, i) is not None)
             return packed(_flags(taken, len(self._texts)))
-        whole = self._canonical.is_whole(state)
+        whole, added = self._canonical.is_whole(state), [i for i, t in enumerate(state.tokens) if not self._texts[t]]
+        if added:  # the text goes on as if it began after them
+            tokens = state.tokens[added[-1] + 1 :]
+            state = state._replace(tokens=tokens, text=b"".join(self._texts[token] for token in tokens))
+            text = state.text.decode()
         split, uncut = self._read(state, text, whole=whole)
         sizes = range(min(self._longest, len(state.text)), 0, -1)
         begun = next((state.text[-size:] for size in sizes if state.text[-size:] in self._beginnings), b"")
