@@ -58,7 +58,7 @@ from structgen.phrases.kinds import Phrase as Phrase
 from structgen.porting.portable import portable as portable
 from structgen.remote import Remote as Remote
 from structgen.rendering import render as render
-from structgen.server.in_process import transport as transport
+from structgen.server import transport as transport
 from structgen.streams import astream as astream
 from structgen.streams import stream as stream
 from structgen.tools.mcp_tools import mcp_tools as mcp_tools

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,6 +30,7 @@ from structgen.cli.terminal import errors, import_engine, one_line_errors, print
 from structgen.console import SafeConsole
 from structgen.errors import OptionError, quoted
 from structgen.options import Limits, Sampling
+from structgen.server.settings import Settings
 from structgen.waiting import each_waited, waiting
 
 HELP_NAMES = {"help_option_names": ["-h", "--help"]}
@@ -287,43 +288,18 @@ app.command()(evaluate)
 
 
 @app.command()
+@with_options(settings=Settings)
 def serve(
     model: ModelName,
     host: Annotated[str, typer.Option(help="Where to listen; 0.0.0.0 for every network.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Where to listen.")] = 8000,
     name: Annotated[str | None, typer.Option(help="What clients call the model; its last part by default.")] = None,
-    alias: Annotated[list[str] | None, typer.Option(help="A further name that requests may have; repeatable.")] = None,
     api_key: Annotated[
         str | None, typer.Option(envvar="STRUCTGEN_API_KEY", help="What clients must send; better as a variable.")
     ] = None,
     api_key_file: Annotated[Path | None, typer.Option(help="A file with a key a line; # begins a comment.")] = None,
-    metrics_key: Annotated[
-        str | None, typer.Option(envvar="STRUCTGEN_METRICS_KEY", help="The only key of /metrics; better as a variable.")
-    ] = None,
-    allow_host: Annotated[
-        list[str] | None, typer.Option(help="A name by which a server on this machine without a key is called.")
-    ] = None,
     ssl_certfile: Annotated[str | None, typer.Option(help="The certificate for HTTPS.")] = None,
     ssl_keyfile: Annotated[str | None, typer.Option(help="Its key.")] = None,
-    cors_origin: Annotated[list[str] | None, typer.Option(help="Of web pages that may ask; '*' for all.")] = None,
-    rows: Annotated[int, typer.Option(help="Texts that are decoded at once.")] = 64,
-    queue: Annotated[int, typer.Option(help="Further texts that may wait; then requests are refused (429).")] = 256,
-    max_tokens: Annotated[
-        int | None, typer.Option(help="Tokens of one text at most; by default what is left of the model's context.")
-    ] = None,
-    temperature: Annotated[float, typer.Option(help="For requests that have none.")] = 1.0,
-    call_format: Annotated[
-        str | None, typer.Option(help="How the model calls, as hermes; its chat template's way by default.")
-    ] = None,
-    schema_seconds: Annotated[float, typer.Option(help="CPU time for a request's schemas.")] = 0.2,
-    row_seconds: Annotated[float, typer.Option(help="CPU time for a text's masks and checks.")] = 0.25,
-    max_schema_bytes: Annotated[int, typer.Option(help="Of a request's schemas together.")] = 256 << 10,
-    max_body_bytes: Annotated[int, typer.Option(help="Of a request.")] = 4 << 20,
-    max_choices: Annotated[int, typer.Option(help="Texts of a request at most.")] = 16,
-    compilers: Annotated[int, typer.Option(help="Threads that compile schemas.")] = 2,
-    request_seconds: Annotated[float, typer.Option(help="For an answer.")] = 600.0,
-    drain_seconds: Annotated[float, typer.Option(help="From SIGTERM: /ready says no, requests are still taken.")] = 5.0,
-    grace_seconds: Annotated[float, typer.Option(help="For running requests when the server is stopped.")] = 30.0,
     device: Device = None,
     log: Annotated[str, typer.Option(help="critical, error, warning, info, debug or trace.")] = "info",
     otel: Annotated[bool, typer.Option("--otel", help="Spans for OpenTelemetry's global provider.")] = False,
@@ -333,7 +309,8 @@ def serve(
     ] = None,
     uds: Annotated[str | None, typer.Option(help="Listen at a Unix socket with this path, and at no port.")] = None,
     root_path: Annotated[str, typer.Option(help="The path under which a proxy shows the server.")] = "",
-    metrics_port: Annotated[int | None, typer.Option(help="A port of its own for metrics, without a key.")] = None,
+    *,
+    settings: Settings,
 ) -> None:
     """Serve a model over HTTP, in OpenAI's and Anthropic's interfaces. Needs the extra `server`."""
     keys = _api_keys(api_key, api_key_file)
@@ -346,15 +323,7 @@ def serve(
             telemetry.instrument()
         with waiting("importing the server"):
             from structgen import server
-        settings = server.Settings(
-            name=name or model.rstrip("/").rpartition("/")[2], aliases=alias or (), api_key=keys,
-            rows=rows, queue=queue, max_tokens=max_tokens, temperature=temperature, call_format=call_format,
-            schema_seconds=schema_seconds, row_seconds=row_seconds,
-            max_body_bytes=max_body_bytes, max_choices=max_choices, compilers=compilers,
-            cors_origins=cors_origin or (), max_schema_bytes=max_schema_bytes,
-            request_seconds=request_seconds, drain_seconds=drain_seconds, grace_seconds=grace_seconds,
-            metrics_key=metrics_key, hosts=allow_host or (), metrics_port=metrics_port,
-        )  # fmt: skip
+        settings = replace(settings, name=name or model.rstrip("/").rpartition("/")[2], api_key=keys)
         if client is not None:
             if client not in server.CLIENTS:
                 raise typer.BadParameter(f"--for {client}: expected one of {', '.join(server.CLIENTS)}")

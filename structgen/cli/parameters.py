@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, fields
 from functools import wraps
 from typing import Annotated, Any, get_type_hints
@@ -61,8 +61,11 @@ def _flags(record: type[Any]) -> list[inspect.Parameter]:
     for each in fields(record):
         if each.metadata.get("line", not each.metadata.keys().isdisjoint({"openai", "extra"})):
             help_ = told[each.name].partition(". ")[0].rstrip(".") + "."
-            asked = typer.Option(help=help_[0].upper() + help_[1:], rich_help_panel=record.__name__)
+            names, help_ = [*filter(None, [each.metadata.get("flag")])], help_[0].upper() + help_[1:]
+            asked = typer.Option(*names, help=help_, envvar=each.metadata.get("env"), rich_help_panel=record.__name__)
             default = inspect.Parameter.empty if each.default is MISSING else each.default
-            hint: Any = Annotated[hints[each.name], asked]
+            is_list = hints[each.name] == Sequence[str]
+            hint: Any = Annotated[list[str] if is_list else hints[each.name], asked]
+            default = [*default] if is_list else default
             found.append(inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint))
     return found

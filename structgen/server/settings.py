@@ -3,17 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
-from structgen.arguments import is_listed, is_number, require, require_count, require_one_of
-from structgen.chat.formats import NATIVE
+from structgen.arguments import (
+    allowing,
+    check_options,
+    count_from,
+    is_listed,
+    is_number,
+    option,
+    optional,
+    require,
+    require_one_of,
+)
 from structgen.errors import quoted
 from structgen.server.problems import Problem
+
+_LINE = {"line": True}
+_COUNT = _LINE | option(count_from(1))
+_POSITIVE = _LINE | option(allowing(lambda value: is_number(value, 0), "a finite number of at least 0"))
+_NAMES = _LINE | option(allowing(lambda value: is_listed(value, str), "a list of names"))
+_NAME = allowing(lambda value: isinstance(value, str) and bool(value), "a name for the model")
+
+
+def _check_key(name: str, value: Any) -> None:
+    """The key is not shown."""
+    several = name == "api_key" and value is not None and not isinstance(value, str)
+    keys = [*value] if several else [value] if value is not None else []
+    keyed = all(isinstance(key, str) and key.strip() == key != "" for key in keys)
+    allowed = "a key, several keys, or None" if name == "api_key" else "a key, or None"
+    require(keyed and (bool(keys) or value is None), name, "...", allowed)
+
+
+def _check_format(name: str, value: Any) -> None:
+    if value is not None:
+        from structgen.chat.formats import NATIVE
+
+        require_one_of(name, value, *(each.name for each in NATIVE))
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """The bounds of a server. A request beyond one of them is refused with the bound's name.
+
+    The command line has a flag for each, named in the metadata where it is not the field's name.
 
     Attributes:
         name: the name of the model for clients.
@@ -47,28 +81,28 @@ class Settings:
         grace_seconds: time after that in which running requests may end.
     """
 
-    name: str = "model"
-    aliases: Sequence[str] = ()
-    api_key: str | Sequence[str] | None = None
-    metrics_key: str | None = None
-    metrics_port: int | None = None
-    hosts: Sequence[str] = ()
-    cors_origins: Sequence[str] = ()
-    rows: int = 64
-    queue: int = 256
-    max_tokens: int | None = None
-    max_choices: int = 16
-    temperature: float = 1.0
-    call_format: str | None = None
-    max_body_bytes: int = 4 << 20
-    body_seconds: float = 60.0
-    max_schema_bytes: int = 256 << 10
-    schema_seconds: float = 0.2
-    row_seconds: float = 0.25
-    compilers: int = 2
-    request_seconds: float = 600.0
-    drain_seconds: float = 5.0
-    grace_seconds: float = 30.0
+    name: str = field(default="model", metadata=option(_NAME))
+    aliases: Sequence[str] = field(default=(), metadata=_NAMES | {"flag": "--alias"})
+    api_key: str | Sequence[str] | None = field(default=None, metadata=option(_check_key))
+    metrics_key: str | None = field(default=None, metadata=_LINE | option(_check_key, env="STRUCTGEN_METRICS_KEY"))
+    metrics_port: int | None = field(default=None, metadata=_LINE | option(optional(count_from(1))))
+    hosts: Sequence[str] = field(default=(), metadata=_NAMES | {"flag": "--allow-host"})
+    cors_origins: Sequence[str] = field(default=(), metadata=_NAMES | {"flag": "--cors-origin"})
+    rows: int = field(default=64, metadata=_COUNT)
+    queue: int = field(default=256, metadata=_LINE | option(count_from(0)))
+    max_tokens: int | None = field(default=None, metadata=_LINE | option(optional(count_from(1))))
+    max_choices: int = field(default=16, metadata=_COUNT)
+    temperature: float = field(default=1.0, metadata=_POSITIVE)
+    call_format: str | None = field(default=None, metadata=_LINE | option(_check_format))
+    max_body_bytes: int = field(default=4 << 20, metadata=_COUNT)
+    body_seconds: float = field(default=60.0, metadata=_POSITIVE)
+    max_schema_bytes: int = field(default=256 << 10, metadata=_COUNT)
+    schema_seconds: float = field(default=0.2, metadata=_POSITIVE)
+    row_seconds: float = field(default=0.25, metadata=_POSITIVE)
+    compilers: int = field(default=2, metadata=_COUNT)
+    request_seconds: float = field(default=600.0, metadata=_POSITIVE)
+    drain_seconds: float = field(default=5.0, metadata=_POSITIVE)
+    grace_seconds: float = field(default=30.0, metadata=_POSITIVE)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -82,30 +116,9 @@ class Settings:
             raise Problem(404, message, "model_not_found", param="model")
 
     def __post_init__(self) -> None:
-        named = isinstance(self.name, str) and bool(self.name)
-        require(named, "name", self.name, "a name for the model")
-        require(is_listed(self.aliases, str), "aliases", self.aliases, "a list of names")
-        object.__setattr__(self, "aliases", tuple(self.aliases))
-        if self.call_format is not None:
-            require_one_of("call_format", self.call_format, *(each.name for each in NATIVE))
-        keys = [self.api_key] if isinstance(self.api_key, str) else [] if self.api_key is None else [*self.api_key]
-        keyed = all(isinstance(key, str) and key.strip() == key != "" for key in keys)
-        require(keyed and (bool(keys) or self.api_key is None), "api_key", "...", "a key, several keys, or None")
-        own = self.metrics_key
-        keyed = own is None or (isinstance(own, str) and own.strip() == own != "")
-        require(keyed, "metrics_key", "...", "a key, or None")
-        require(is_listed(self.hosts, str), "hosts", self.hosts, "a list of names")
-        object.__setattr__(self, "hosts", tuple(self.hosts))
-        require(not isinstance(self.cors_origins, str), "cors_origins", self.cors_origins, "a list of origins")
-        object.__setattr__(self, "api_key", None if self.api_key is None else tuple(keys))
-        object.__setattr__(self, "cors_origins", tuple(self.cors_origins))
-        for count in ("max_tokens", "metrics_port"):
-            if getattr(self, count) is not None:
-                require_count(count, getattr(self, count), 1)
-        for count in ("rows", "max_choices", "max_body_bytes", "max_schema_bytes", "compilers"):
-            require_count(count, getattr(self, count), 1)
-        require_count("queue", self.queue, 0)
-        times = "body", "schema", "row", "request", "drain", "grace"
-        for seconds in (*(f"{name}_seconds" for name in times), "temperature"):
-            given = getattr(self, seconds)
-            require(is_number(given, 0), seconds, given, "a finite number of at least 0")
+        check_options(self)
+        for name in ("aliases", "hosts", "cors_origins"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        if self.api_key is not None:
+            keys = (self.api_key,) if isinstance(self.api_key, str) else tuple(self.api_key)
+            object.__setattr__(self, "api_key", keys)
