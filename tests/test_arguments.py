@@ -74,7 +74,7 @@ ROWS: list[tuple[str, Callable[[Any], Any], set[str]]] = [
     ),
     ("count", lambda value: sg.Sampling(temperature=1).several(value), COUNTS),
     *options(
-        sg.Limits, max_new_tokens=COUNTS, rollbacks={"three", "zero"}, stop={"list", "texts", "tuple"},
+        sg.Limits, max_new_tokens=COUNTS | {"none"}, rollbacks={"three", "zero"}, stop={"list", "texts", "tuple"},
         validations={"three", "zero"}, strict={"true"}, max_digits=CAPS, max_blanks=CAPS, max_repeated=CAPS,
         max_items=CAPS, max_characters=CAPS,
     ),

@@ -66,7 +66,7 @@ def test_what_a_kind_does_not_allow_is_refused():
         (lambda: silent.with_schema("x"), "messages with a user's text"),
         (lambda: ids.with_examples(CHAT), "examples are turns of a chat"),
         (lambda: TextPrompt("x").with_examples(CHAT), "expected chat messages as prompt, not 'x'"),
-        (lambda: ids.with_retry("", ""), "the prompt is token ids, and turns are added only behind text"),
+        (lambda: ids.with_retry("", ""), "the prompt is token ids, and turns can only be added to text"),
         (lambda: ProcessorPrompt({}).with_retry("", ""), "the prompt is what a processor returned"),
         (ids.messages, r"prompt=\[1, 2\]: expected a text or chat messages: the model is remote"),
     ):

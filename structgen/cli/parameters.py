@@ -63,7 +63,7 @@ def _flags(record: type[Any]) -> list[inspect.Parameter]:
             help_ = told[each.name].partition(". ")[0].rstrip(".") + "."
             names, help_ = [*filter(None, [each.metadata.get("flag")])], help_[0].upper() + help_[1:]
             asked = typer.Option(*names, help=help_, envvar=each.metadata.get("env"), rich_help_panel=record.__name__)
-            default = inspect.Parameter.empty if each.default is MISSING else each.default
+            default: Any = inspect.Parameter.empty if each.default is MISSING else each.default
             is_list = hints[each.name] == Sequence[str]
             hint: Any = Annotated[list[str] if is_list else hints[each.name], asked]
             default = [*default] if is_list else default

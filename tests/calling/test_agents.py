@@ -1,6 +1,8 @@
 """Examples from the documentation of other agent frameworks, ported: what they do is done by `run` and its options.
 
 Each names its source. The models are scripted: they want to say what the framework's page shows.
+
+Covers `events`, `loop`, `remote_turns`, `reply`, `running`.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def test_extract_writes_a_line_for_each_input(tmp_path):
     assert (again.exit_code, "0 done, 1 failed, 2 from before" in again.stderr) == (2, True)
     assert "with another banned" in run(*command, "--resume", "--banned", "Lyon").stderr
     stopped = run(*command, "--resume", "--max-failures", 0)
-    assert (stopped.exit_code, "--resume goes on" in stopped.stderr) == (1, True)
+    assert (stopped.exit_code, "--resume" in stopped.stderr) == (1, True)
 
 
 def test_a_dry_run_shows_prompts_and_loads_nothing(tmp_path):

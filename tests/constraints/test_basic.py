@@ -21,6 +21,7 @@ from structgen.errors import (
     UnsatisfiableSchema,
     UnsupportedSchema,
 )
+from structgen.options import DEFAULT_DEPTH
 from structgen.testing import scripted
 from tests.support.matching import accepts, byte_vocabulary, plain_verdict, rich_vocabulary, takes_exactly
 from tests.support.tables import cases
@@ -246,10 +247,11 @@ def test_hostile_patterns_are_bounded() -> None:
 
 
 def test_a_deep_document_is_walked() -> None:
-    """Depth is bounded by memory alone: 2,000 open brackets close again."""
-    grammar = compiled({})
-    assert plain_verdict(grammar, b"[" * 2000 + b"]" * 2000)
-    assert not plain_verdict(grammar, b"[" * 2000 + b"]" * 1999)
+    """A text may be as deep as the readers of JSON read it."""
+    grammar, deepest = compiled({}), DEFAULT_DEPTH
+    assert plain_verdict(grammar, b"[" * deepest + b"]" * deepest)
+    assert not plain_verdict(grammar, b"[" * deepest + b"]" * (deepest - 1))
+    assert not plain_verdict(grammar, b"[" * (deepest + 1) + b"]" * (deepest + 1))
 
 
 def test_one_constraint_compiles_for_any_vocabulary() -> None:

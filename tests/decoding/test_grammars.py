@@ -13,6 +13,7 @@ import pytest
 import structgen as sg
 from structgen.decoding import grammars
 from structgen.endings.closing import Closing
+from structgen.errors import LimitExceeded, UnsatisfiableSchema
 from structgen.patience import Patience
 from tests.support.exploding import KINDS
 from tests.support.matching import byte_vocabulary
@@ -29,7 +30,7 @@ def resident() -> int:
 
 def tried(constraint: sg.Constraint) -> None:
     """The first mask of a constraint, and the cost of its shortest text, as a call asks for them."""
-    with suppress(sg.LimitExceeded), Patience(3.0):
+    with suppress(LimitExceeded, UnsatisfiableSchema), Patience(3.0):
         grammar = grammars.grammar_for(constraint, VOCABULARY)
         grammar.matcher().mask()
         Closing.of(grammar).cost(grammar.start)

@@ -1,4 +1,7 @@
-"""Evaluations: what counts as right, how sure a share is, what is read from which files, and what is to be reviewed."""
+"""Evaluations: what counts as right, how sure a share is, what is read from which files, and what is to be reviewed.
+
+Covers `choosing`, `comparison`, `counts`, `mistakes_page`, `cli.evaluating`.
+"""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def test_the_quotes_are_a_language_too(whole: str) -> None:
         ]
     with pytest.raises(MissingSource):
         quote_language(Quotation())
-    with pytest.raises(LimitExceeded, match="without quotation marks"):
+    with pytest.raises(LimitExceeded, match="no quotation marks"):
         quote_language(Quotation(source=Source.of("ab" * 9 + "".join(map(chr, range(0x4E00, 0x9E00))) * 3)))
 
 

@@ -278,7 +278,7 @@ def test_combined_and_free_objects_stay_open_and_nullable_is_a_type():
 
 def test_what_is_no_tool_is_refused():
     for given_ in (3, {"parameters": {}}, {"name": ""}):
-        with pytest.raises(SchemaError, match="no tool"):
+        with pytest.raises(SchemaError, match="not a tool"):
             Tool.of(given_)
 
     def positional(a, /): ...

@@ -313,7 +313,7 @@ def test_the_keyboard_moves_through_the_tokens_and_the_details_follow(report: Re
 def test_a_schema_has_a_line_for_each_keyword_and_its_schema() -> None:
     document = {"properties": {"a/b": {"enum": [1, 2]}, "c": {"type": "string", "maxLength": 3}}, "required": ["c"]}
     lines = [*lines_of(document)]
-    assert [(line.text, line.depth, line.place, line.schema, line.whole) for line in lines] == cases(
+    assert [[line.text, line.depth, line.place, line.schema, line.whole] for line in lines] == cases(
         "trace/page", "a_schema_has_a_line_for_each_keyword_and_its_schema_data"
     )
     many = {"properties": {f"member {n}": {"type": "string"} for n in range(MOST)}}

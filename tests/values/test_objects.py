@@ -1,4 +1,7 @@
-"""Objects: random sets of them, walked at random, in both orders and every layout."""
+"""Objects: random sets of them, walked at random, in both orders and every layout.
+
+Covers `object_rows`, `automaton.writing.phases`.
+"""
 
 from __future__ import annotations
 
