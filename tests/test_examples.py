@@ -108,7 +108,7 @@ def test_there_are_examples_and_code_on_the_pages() -> None:
     """Nothing passes by being empty."""
     assert len(EXAMPLES) >= 11
     assert NOTEBOOKS
-    for name in ("docs/tutorial/index.md", "docs/concepts/how-it-works.md"):
+    for name in ("docs/how-to/clients.md", "docs/concepts/how-it-works.md"):
         assert STEP.search((ROOT / name).read_text(encoding="utf-8")), name
 
 
