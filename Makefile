@@ -17,7 +17,7 @@ export TOKENIZERS_PARALLELISM ?= false
 # Processes that tests start read what the first one compiled, wherever this is set.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: environment demo apps test test-all release-check wheels lowest newest lint types docs check bench clean
+.PHONY: environment demo apps test plain test-all release-check wheels lowest newest lint types docs check bench clean
 
 environment: $(STAMP)
 
@@ -45,6 +45,10 @@ apps: $(STAMP)
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+
+# On the plain twins of the kernels: what takes more than 12 s so is skipped.
+plain: $(STAMP)
+	PLAIN_KERNELS=12 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 # What is too long for every change too, and more examples of each property: before an issue is called resolved.
 test-all: $(STAMP)

@@ -1,15 +1,23 @@
 """What all tests share: the folder of test data, one thread per process, repeatable hypothesis runs."""
 
+# ruff: noqa: E402 - the environment is set before anything is imported
+
 from __future__ import annotations
 
 import gc
 import os
+import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 # Before anything imports numpy or torch: test workers share the cores, and more threads only fight.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+# `make plain`: no extension, so the kernels run as functions of Python; tests that take longer than this are skipped.
+PLAIN_SECONDS = int(os.environ.get("PLAIN_KERNELS", "0"))
+if PLAIN_SECONDS:
+    sys.modules["structgen._kernels"] = None  # type: ignore[assignment]
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -38,10 +46,35 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     told = "`make environment`, or `python setup.py build_ext --inplace` (which needs cython and setuptools)"
     if hasattr(session.config, "workerinput"):
         return
-    if not kernels.COMPILED:
+    if not kernels.COMPILED and not PLAIN_SECONDS:
         session.config.get_terminal_writer().line(f"THE KERNELS ARE NOT COMPILED: {told}", red=True)
-    elif f'DIGEST = "{kernels.DIGEST}"' not in translated():
+    elif kernels.COMPILED and f'DIGEST = "{kernels.DIGEST}"' not in translated():
         raise pytest.UsageError(f"kernels have changed since they were compiled: {told}")
+
+
+class _Slow(BaseException):
+    """No code that is tested catches it."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """With plain kernels, large inputs take minutes: their tests are skipped after a while."""
+
+    def end(*_: object) -> None:
+        raise _Slow
+
+    if PLAIN_SECONDS:
+        if item.get_closest_marker("compiled"):
+            pytest.skip("about compiled kernels")
+        signal.signal(signal.SIGALRM, end)
+        signal.alarm(PLAIN_SECONDS)
+    try:
+        yield
+    except _Slow:
+        pytest.skip(f"takes over {PLAIN_SECONDS} s with plain kernels")
+    finally:
+        if PLAIN_SECONDS:
+            signal.alarm(0)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -221,6 +221,19 @@ def anchors(path: Path) -> frozenset[str]:
     return frozenset(re.sub(r"[\s-]+", "-", head) for head in plain)
 
 
+def test_the_files_of_the_code_that_pages_name_are_there() -> None:
+    """From the root of the repository, or from a folder of the package."""
+    named = re.compile(r"`((?:\w+/)+(?:\w+\.py)?)(?:::\w+)?`")
+    package = Path(sg.__file__).parent
+    missing = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in [ROOT / "CONTRIBUTING.md", *(DOCS / "project").glob("[!r]*.md")]
+        for name in named.findall(path.read_text(encoding="utf-8"))
+        if not (ROOT / name).exists() and not [*package.rglob(name.rstrip("/"))]
+    ]
+    assert missing == []
+
+
 def test_links_of_the_readme_and_between_pages_lead_somewhere() -> None:
     """Read as files, as on a repository's pages; without building the site."""
     broken = []

@@ -43,6 +43,7 @@ def test_a_twin_takes_the_same_arrays() -> None:
     assert np.array_equal(buckets, others)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize(
     "wrong",
     [np.zeros(4, np.int64), np.zeros((2, 2), np.int32), np.zeros(8, np.int32)[::2], [0, 0, 0, 0]],
@@ -75,6 +76,7 @@ def test_other_threads_run_while_a_kernel_does() -> None:
     assert steps > 1000
 
 
+@pytest.mark.compiled
 def test_every_kernel_is_compiled() -> None:
     assert kernels.COMPILED
     assert len(sources.kernel_files()) > 25

@@ -113,6 +113,7 @@ def small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(NameWriter, "at_once", 3)
 
 
+@pytest.mark.compiled  # a kernel cannot be interrupted, its plain twin can
 def test_an_interrupted_grammar_has_the_masks_of_a_fresh_one() -> None:
     """Every call of a walk is interrupted some dozens of times, and so is every function that writes states."""
     interrupts = Interrupts()
@@ -121,6 +122,7 @@ def test_an_interrupted_grammar_has_the_masks_of_a_fresh_one() -> None:
     assert writers_of_states() <= interrupts.interrupted
 
 
+@pytest.mark.compiled
 def test_a_mask_that_was_interrupted_once_is_made_again() -> None:
     """At each of its places, of which the last ones correct it by what tests of a string say."""
     name, text, interrupts = "tested text", '"aca"', Interrupts()
