@@ -23,6 +23,8 @@ FLAGS = ["-O3", "-g0", "-fwrapv", "-fno-strict-aliasing"]
 COMPILER = str(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
 FOUND = sys.platform == "win32" or shutil.which(COMPILER) is not None
 """Is there a C compiler? Windows has its own way to find one. Else the build asks for the package `ziglang`."""
+STABLE = sys.version_info >= (3, 11) and not sysconfig.get_config_var("Py_GIL_DISABLED")
+"""Is the extension built for Python's stable ABI, so that one wheel serves 3.11 and all later versions?"""
 
 
 class BuildKernels(build_ext):
@@ -34,6 +36,11 @@ class BuildKernels(build_ext):
                 sys.exit("structgen needs a C compiler to be built: install gcc or clang, or `pip install ziglang`")
             os.environ["CC"] = f"{sys.executable} -m ziglang cc"
             os.environ["LDSHARED"] = f"{os.environ['CC']} -shared"
+        if self.inplace:
+            own = Path(self.get_ext_fullpath("structgen._kernels")).name
+            for other in Path("structgen").glob("_kernels.*"):  # Python prefers one of its own version
+                if other.name != own:
+                    other.unlink()
         super().run()
 
     def build_extensions(self) -> None:
@@ -53,7 +60,8 @@ def kernels() -> Extension:
         "structgen._kernels",
         [str(source)],
         include_dirs=[np.get_include()],
-        define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
+        define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION"), *STABLE * [("Py_LIMITED_API", "0x030B0000")]],
+        py_limited_api=STABLE,
         depends=[str(file) for file in kernel_files()],
     )
 
@@ -61,5 +69,6 @@ def kernels() -> Extension:
 setup(
     ext_modules=cythonize([kernels()]),
     cmdclass={"build_ext": BuildKernels},
+    options={"bdist_wheel": {"py_limited_api": "cp311"}} if STABLE else {},
     setup_requires=[] if FOUND else ["ziglang"],
 )
