@@ -10,8 +10,8 @@ from structgen.patience import check_patience
 from structgen.schema.normal import ANY, NEVER, Arrays, Contains, Listed, Named, Node, Objects, Property, Strings
 from structgen.schema.scalars import minimum
 
-MAX_BYTES, BYTES_OF_MEMBER = 64 << 20, 512
-"""The bytes that all conjunctions of one schema may take, and what each member of one takes with its node."""
+MAX_BYTES, BYTES_OF_NODE, BYTES_OF_MEMBER = 64 << 20, 512, 150
+"""The bytes that all conjunctions of one schema may take, and what one takes, and each of its members."""
 FREE_ARRAYS = ANY.shapes[0].arrays or Arrays(rest=ANY)
 FREE_OBJECTS = ANY.shapes[0].objects or Objects(rest=ANY)
 
@@ -87,7 +87,7 @@ class ContainerAlgebra(ABC):
             LimitExceeded: all conjunctions of the schema take more than `MAX_BYTES`, or the row's time is over.
         """
         check_patience()
-        self._bytes += BYTES_OF_MEMBER * (1 + members)
+        self._bytes += BYTES_OF_NODE + BYTES_OF_MEMBER * members
         if self._bytes > MAX_BYTES:
             raise LimitExceeded(f"conjoined alternatives (allOf of anyOf) take more than {MAX_BYTES >> 20} MB")
 
