@@ -113,6 +113,8 @@ class _MaskPlans(TurnPlans):
         if rules.min_calls > 1 and self._spellings.between is None:
             raise OptionError(f"{rules.min_calls} calls in a turn: the model's call format allows only one")
         keyed = format_.reading if isinstance(format_.reading, KeyedArguments) else None
+        if literal.exact and isinstance(format_.arguments, KeyedArguments):
+            keyed = format_.arguments  # as the template spells them
         self._keyed = None if keyed is None else KeyedPlans(keyed, literal)
         called = rules.tools if rules.max_calls != 0 else ()
         self._arguments = {tool.name: self._written(tool) for tool in called}

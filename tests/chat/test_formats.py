@@ -12,6 +12,8 @@ from tests.support.chat_templates import format_of, templates
 from tests.support.thinning import thinned
 
 NAMES = [each.name for each in NATIVE]
+LOSES = {"cohere-cofl": "<&"}
+"""Characters that a format writes as entities of XML, which its mask does not write."""
 
 
 @pytest.mark.parametrize("name", thinned(NAMES, 5))
@@ -20,7 +22,7 @@ def test_a_known_format_reads_back_whatever_its_mask_takes(name):
     found = proof(call_format(name))
     assert found.wrong == ""
     assert found.lost.keys() <= {"string"}
-    assert not set(found.lost.get("string", ())) & set(TEXTS)
+    assert not {text for text in found.lost.get("string", ()) if not set(text) & set(LOSES.get(name, ""))} & set(TEXTS)
 
 
 @pytest.mark.slow

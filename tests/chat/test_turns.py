@@ -149,7 +149,8 @@ def _as_written(format_: CallFormat, arguments: Any) -> Any:
 
 CUTS = st.lists(st.integers(0, 10**6), max_size=5)
 FAST = (
-    "Qwen-Qwen3-0.6B", "Qwen3-Coder", "openai-gpt-oss-120b", "google-gemma-4-31B-it", "GLM-4.6", "openbmb-MiniCPM5-1B",
+    "Qwen-Qwen3-0.6B", "Qwen3-Coder", "openai-gpt-oss-120b", "google-gemma-4-31B-it", "GLM-4.6", "GLM-4.7-Flash",
+    "openbmb-MiniCPM5-1B",
 )  # fmt: skip
 
 
