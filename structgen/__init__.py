@@ -11,7 +11,7 @@ import warnings
 from importlib import import_module
 from pkgutil import get_data
 
-__version__ = "0.2.0"
+__version__ = "0.3.0.dev0"
 
 _STUB = (get_data(__name__, "__init__.pyi") or b"").decode()
 _HOME_OF = {name: home for home, name in re.findall(r"^from (structgen\.\S+) import (\w+) as", _STUB, re.MULTILINE)}
