@@ -13,13 +13,13 @@ from structgen import testing as testing
 from structgen.api import agenerate as agenerate
 from structgen.api import generate as generate
 from structgen.batch_jobs.job import extract_many as extract_many
-from structgen.calling.asynchronous import acall as acall
 from structgen.calling.running import arun as arun
 from structgen.calling.running import astream_run as astream_run
 from structgen.calling.running import run as run
 from structgen.calling.running import stream_run as stream_run
 from structgen.calling.streaming import astream_call as astream_call
 from structgen.calling.streaming import stream_call as stream_call
+from structgen.calling.turns import acall as acall
 from structgen.calling.turns import call as call
 from structgen.classifying import calibrate as calibrate
 from structgen.classifying import classify as classify

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from structgen.arguments import flag_of, require, without_nones
@@ -11,12 +10,11 @@ from structgen.decoding.call_options import Options, require_known
 from structgen.decoding.cuts import Cuts
 from structgen.decoding.generation import Generation
 from structgen.decoding.request import prepare, raise_first_error
-from structgen.decoding.threads import in_thread
+from structgen.decoding.threads import awaited
 from structgen.few_shot import shown_prompts
 from structgen.models.model import as_model
 from structgen.reasking import results_asking_again
 from structgen.remote import Remote, prepare_remote
-from structgen.waiting import waiting
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm, TypeVar, Unpack
@@ -153,70 +151,16 @@ def generate(
     return _values(results, many=many, details=details)
 
 
-@overload
-async def agenerate(model: AnyModel, prompt: Prompt, schema: Text | None = None,
-    *, details: NO = False, **options: Unpack[Options]) -> str: ...  # fmt: skip
-@overload
-async def agenerate(model: AnyModel, prompt: Prompt, schema: Text | None = None,
-    *, details: YES, **options: Unpack[Options]) -> Generation[str]: ...  # fmt: skip
-@overload
-async def agenerate(model: AnyModel, prompt: Prompts, schema: Text | None = None,
-    *, details: NO = False, **options: Unpack[Options]) -> list[str]: ...  # fmt: skip
-@overload
-async def agenerate(model: AnyModel, prompt: Prompts, schema: Text | None = None,
-    *, details: YES, **options: Unpack[Options]) -> list[Generation[str]]: ...  # fmt: skip
-@overload
-async def agenerate(model: AnyModel, prompt: Prompt, schema: TypeForm[T],  # type: ignore[overload-overlap]
-    *, details: NO = False, **options: Unpack[Options]) -> T: ...  # fmt: skip
-@overload
-async def agenerate(model: AnyModel, prompt: Prompt, schema: TypeForm[T],  # type: ignore[overload-overlap]
-    *, details: YES, **options: Unpack[Options]) -> Generation[T]: ...  # fmt: skip
-@overload
-async def agenerate(model: AnyModel, prompt: Prompts, schema: TypeForm[T],  # type: ignore[overload-overlap]
-    *, details: NO = False, **options: Unpack[Options]) -> list[T]: ...  # fmt: skip
-@overload
-async def agenerate(model: AnyModel, prompt: Prompts, schema: TypeForm[T],  # type: ignore[overload-overlap]
-    *, details: YES, **options: Unpack[Options]) -> list[Generation[T]]: ...  # fmt: skip
-@overload
-async def agenerate(model: AnyModel, prompt: Prompt, schema: Callable[..., object],
-    *, details: NO = False, **options: Unpack[Options]) -> dict[str, Any]: ...  # fmt: skip
-@overload
-async def agenerate(model: AnyModel, prompt: Prompt, schema: Callable[..., object],
-    *, details: YES, **options: Unpack[Options]) -> Generation[dict[str, Any]]: ...  # fmt: skip
-@overload
-async def agenerate(model: AnyModel, prompt: Prompts, schema: Callable[..., object],
-    *, details: NO = False, **options: Unpack[Options]) -> list[dict[str, Any]]: ...  # fmt: skip
-@overload
-async def agenerate(model: AnyModel, prompt: Prompts, schema: Callable[..., object],
-    *, details: YES, **options: Unpack[Options]) -> list[Generation[dict[str, Any]]]: ...  # fmt: skip
-@overload
-async def agenerate(model: AnyModel, prompt: Prompt, schema: object,
-    *, details: NO = False, **options: Unpack[Options]) -> Any: ...  # fmt: skip
-@overload
-async def agenerate(model: AnyModel, prompt: Prompt, schema: object,
-    *, details: YES, **options: Unpack[Options]) -> Generation[Any]: ...  # fmt: skip
-@overload
-async def agenerate(model: AnyModel, prompt: Prompts, schema: object,
-    *, details: NO = False, **options: Unpack[Options]) -> list[Any]: ...  # fmt: skip
-@overload
-async def agenerate(model: AnyModel, prompt: Prompts, schema: object,
-    *, details: YES, **options: Unpack[Options]) -> list[Generation[Any]]: ...  # fmt: skip
-async def agenerate(
-    model: Any, prompt: Any = None, schema: Any = None, *, details: bool | None = False, **options: Any
-) -> Any:
-    """`generate` for async code: it runs in a thread, and the event loop continues meanwhile.
+agenerate = awaited(generate)
+"""`generate` for async code: it runs in a thread, and the event loop continues meanwhile.
 
-        cities = await asyncio.gather(*(agenerate(model, prompt, City) for prompt in prompts))
+    cities = await asyncio.gather(*(agenerate(model, prompt, City) for prompt in prompts))
 
-    A cancelled call ends after the model's present step, one that waits at once. Concurrent calls of one model share
-    its forward passes, as those of several threads do.
+A cancelled call ends after the model's present step, one that waits at once. Concurrent calls of one model share
+its forward passes, as those of several threads do.
 
-    Arguments, results and errors are those of `generate`.
-    """
-    details = flag_of("details", details)
-    with waiting("generating"):
-        results, many = await in_thread(partial(_results, model, prompt, schema, options, record=details))
-    return _values(results, many=many, details=details)
+Arguments, results and errors are those of `generate`.
+"""
 
 
 def _results(
@@ -243,5 +187,5 @@ def _values(results: list[Generation[Any]], *, many: bool, details: bool) -> Any
         return results if many else results[0]
     cuts = Cuts(len(results), many=many)
     for row, result in enumerate(results):
-        cuts.note(row, result, stacklevel=3)
+        cuts.note(row, result)
     return [result.value for result in results] if many else results[0].value

@@ -15,6 +15,7 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -425,10 +426,23 @@ class MessageWarning(UserWarning):
     """A message of a history has a call whose arguments are no JSON object: the message says how they are read."""
 
 
-def warn_caller(message: str, category: type[UserWarning] = PerformanceWarning) -> None:
-    """Emits a warning at the line that called structgen."""
+deferred: ContextVar[list[Warning] | None] = ContextVar("deferred", default=None)
+"""In a thread that works for async code: the warnings of `warn_caller`, which that code emits at its own line."""
+
+
+def warn_caller(warning: str | Warning, category: type[UserWarning] = PerformanceWarning, *, through: str = "") -> None:
+    """Emits a warning at the line that called structgen, or later if this thread works for async code.
+
+    Args:
+        through: another package through which structgen is called.
+    """
+    warning = warning if isinstance(warning, Warning) else category(warning)
+    if (later := deferred.get()) is not None:
+        later.append(warning)
+        return
+    inner = ("structgen.", f"{through}.") if through else ("structgen.",)
     level, depth, frame = 1, 1, sys._getframe(1)
     while frame.f_back is not None:
         depth, frame = depth + 1, frame.f_back
-        level = depth if frame.f_globals.get("__name__", "").startswith("structgen.") else level
-    warnings.warn(message, category, stacklevel=level + 2)
+        level = depth if frame.f_globals.get("__name__", "").startswith(inner) else level
+    warnings.warn(warning, stacklevel=level + 2)

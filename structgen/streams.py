@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, overload
 
 from structgen.arguments import without_nones
 from structgen.decoding.call_options import StreamOptions, require_known
 from structgen.decoding.request import Request, prepare
-from structgen.decoding.stream import Event, events, in_one_run, warning, warning_in_thread
+from structgen.decoding.stream import Event, events, in_one_run, warning
+from structgen.decoding.threads import awaited_each
 from structgen.few_shot import shown_prompts
 from structgen.models.model import Model, as_model
 from structgen.remote import Remote
@@ -75,26 +76,8 @@ def stream(model: Any, prompt: Any = None, schema: Any = None, **options: Any) -
     return warning(events(request), request, lambda event: event.result)
 
 
-@overload
-def astream(
-    model: AnyModel, prompt: Prompt | Prompts, schema: Text | None = None, **options: Unpack[StreamOptions]
-) -> AsyncIterator[Event[str]]: ...
-@overload
-def astream(  # type: ignore[overload-overlap]
-    model: AnyModel, prompt: Prompt | Prompts, schema: TypeForm[T], **options: Unpack[StreamOptions]
-) -> AsyncIterator[Event[T]]: ...
-@overload
-def astream(
-    model: AnyModel, prompt: Prompt | Prompts, schema: Callable[..., object], **options: Unpack[StreamOptions]
-) -> AsyncIterator[Event[dict[str, Any]]]: ...
-@overload
-def astream(
-    model: AnyModel, prompt: Prompt | Prompts, schema: object, **options: Unpack[StreamOptions]
-) -> AsyncIterator[Event[Any]]: ...
-def astream(model: Any, prompt: Any = None, schema: Any = None, **options: Any) -> AsyncIterator[Event[Any]]:
-    """`stream` for `async for`: each step runs in a thread, the event loop continues meanwhile."""
-    request = in_one_run(_request(model, prompt, schema, options))
-    return warning_in_thread(events(request), request, lambda event: event.result)
+astream = awaited_each(stream)
+"""`stream` for `async for`: each step runs in a thread, the event loop continues meanwhile."""
 
 
 def _request(model: Any, prompt: Any, schema: Any, options: Mapping[str, Any]) -> Request:

@@ -10,11 +10,10 @@ import asyncio
 import inspect
 import json
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import aclosing, nullcontext
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, Protocol, TypeVar
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
@@ -54,7 +53,7 @@ class Way(Protocol):
     def side_by_side(self, make: Make, calls: Sequence[Ctx[Any]], deadline: Deadline) -> AsyncGenerator[RunResult]:
         """Makes calls, and yields their results in order. At the deadline nobody waits for a call that has started."""
 
-    def told(self, events: Iterator[T]) -> AsyncGenerator[T]:
+    def told(self, events: Generator[T]) -> AsyncGenerator[T]:
         """Yields what takes the model's time."""
 
 
@@ -80,7 +79,7 @@ class Sync:
             deadline.check()
             yield _in_time(began[number], deadline) if number in began else driven(make(ctx))
 
-    async def told(self, events: Iterator[T]) -> AsyncGenerator[T]:
+    async def told(self, events: Generator[T]) -> AsyncGenerator[T]:
         for event in events:
             yield event
 
@@ -119,9 +118,8 @@ class Async:
                 task.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody else asks for it
                 task.cancel()
 
-    async def told(self, events: Iterator[T]) -> AsyncGenerator[T]:
-        while found := await threads.in_thread(lambda: [*islice(events, 1)]):
-            yield found[0]
+    def told(self, events: Generator[T]) -> AsyncGenerator[T]:
+        return threads.each_in_thread(events)
 
 
 def driven(coroutine: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,8 @@ from structgen.chat.parser import ArgumentsPiece, CallBegun, CallCut, TextPiece,
 from structgen.chat.templates import Message
 from structgen.decoding.generation import Generation
 from structgen.decoding.session import Session
-from structgen.decoding.stream import RowEvents, in_one_run, warning, warning_in_thread
+from structgen.decoding.stream import RowEvents, in_one_run, warning
+from structgen.decoding.threads import awaited_each
 from structgen.errors import OptionError, StructgenError
 from structgen.guards.folding import begun_character
 from structgen.tools import ToolCall
@@ -136,25 +137,15 @@ def stream_call(
     return warning(streamed(asked), asked.request, _generation)
 
 
-def astream_call(
-    model: AnyModel,
-    messages: Messages | list[str] | Sequence[Sequence[Message]],
-    tools: Sequence[Any] = (),
-    *,
-    choice: Any = "auto",
-    schema: Any = None,
-    **options: Unpack[TurnOptions],
-) -> AsyncIterator[CallEvent]:
-    """`stream_call` for `async for`: each step runs in a thread, the event loop continues meanwhile.
+astream_call = awaited_each(stream_call)
+"""`stream_call` for `async for`: each step runs in a thread, the event loop continues meanwhile.
 
-        async for event in astream_call(model, "The weather in Paris?", [get_weather]):
-            if event.call:
-                print(await event.call.ainvoke())
+    async for event in astream_call(model, "The weather in Paris?", [get_weather]):
+        if event.call:
+            print(await event.call.ainvoke())
 
-    Arguments, events and errors are those of `stream_call`.
-    """
-    asked = _request(model, messages, tools, choice, schema, options)
-    return warning_in_thread(streamed(asked), asked.request, _generation)
+Arguments, events and errors are those of `stream_call`.
+"""
 
 
 def _request(

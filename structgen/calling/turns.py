@@ -20,6 +20,7 @@ from structgen.decoding.cuts import Cuts
 from structgen.decoding.generation import Generation
 from structgen.decoding.prompts.targets import Target
 from structgen.decoding.request import raise_first_error
+from structgen.decoding.threads import awaited
 from structgen.errors import BudgetExhausted, Stopped, StructgenError, ValidationFailed, excerpt, quoted
 from structgen.regular.quotes import Place
 from structgen.remote import Remote
@@ -181,6 +182,17 @@ def call(
     return values(asked, replies(asked, record=details), details=details)
 
 
+acall = awaited(call)
+"""`call` for async code: it runs in a thread, and the event loop continues meanwhile.
+
+    for each in await acall(model, "The weather in Paris?", [get_weather], choice="required"):
+        print(await each.ainvoke())
+
+A cancelled call ends after the model's present step, and concurrent calls share forward passes, as for `agenerate`.
+Arguments, results and errors are those of `call`.
+"""
+
+
 def any_request(model: Any, messages: Any, tools: Any, **given: Any) -> CallRequest | RemoteTurns:
     """Returns the request of the turns of a model of this process, or of a remote one."""
     kind = prepared_remote if isinstance(model, Remote) else prepared
@@ -207,7 +219,7 @@ def values(asked: CallRequest | RemoteTurns, turns: list[Reply[Any]], *, details
         return turns if asked.many else turns[0]
     cuts = Cuts(len(turns), many=asked.many)
     for row, each in enumerate(turns):
-        cuts.note(row, each.generation, stacklevel=3)
+        cuts.note(row, each.generation)
     return [each.value for each in turns] if asked.many else turns[0].value
 
 

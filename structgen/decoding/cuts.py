@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from typing import Any
 
 from structgen.decoding.generation import Generation
-from structgen.errors import BudgetWarning, excerpt, quoted
+from structgen.errors import BudgetWarning, excerpt, quoted, warn_caller
 from structgen.trace.records import Cap
 
 _NAMED = 5
@@ -24,24 +23,21 @@ class Cuts:
 
     Args:
         many: there is a list of prompts, so the warning names each.
+        through: see `warn_caller`.
     """
 
-    def __init__(self, rows: int, *, many: bool) -> None:
-        self._rows, self._left, self._many = rows, rows, many
+    def __init__(self, rows: int, *, many: bool, through: str = "") -> None:
+        self._rows, self._left, self._many, self._through = rows, rows, many, through
         self._caps: dict[int, list[Cap]] = {}
 
-    def note(self, row: int, result: Generation[Any], *, stacklevel: int) -> None:
-        """Notes a row's result, and warns if it is the last one.
-
-        Args:
-            stacklevel: the number of frames from here up to the caller's line.
-        """
+    def note(self, row: int, result: Generation[Any]) -> None:
+        """Notes a row's result, and warns if it is the last one."""
         caps = [cap for cap in result.caps if cap.cuts_a_value]
         if caps and result.error is None:
             self._caps[row] = caps
         self._left -= 1
         if self._caps and not self._left:
-            warnings.warn(BudgetWarning(f"{self._message()}; {_ADVICE}", self._caps), stacklevel=stacklevel + 1)
+            warn_caller(BudgetWarning(f"{self._message()}; {_ADVICE}", self._caps), through=self._through)
 
     def _message(self) -> str:
         if self._many:

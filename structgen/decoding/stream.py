@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from html import escape
-from itertools import islice
 from typing import Any, Generic, Protocol, TypeVar
 
 from structgen.decoding.cuts import Cuts
@@ -14,7 +13,6 @@ from structgen.decoding.generation import Generation
 from structgen.decoding.loop import Decoded
 from structgen.decoding.partial import Container, Unfinished, partial_type
 from structgen.decoding.request import Request
-from structgen.decoding.threads import in_thread
 from structgen.errors import OptionError
 from structgen.guards.folding import begun_character
 from structgen.json_text.pointers import PointerReader, Span
@@ -230,17 +228,5 @@ def warning(events: Generator[E], request: Request, result: Callable[[E], Genera
     with closing(events):
         for event in first_waited(events, "reading the prompt"):
             if (generation := result(event)) is not None:
-                cuts.note(event.row, generation, stacklevel=2)
+                cuts.note(event.row, generation)
             yield event
-
-
-async def warning_in_thread(
-    events: Generator[E], request: Request, result: Callable[[E], Generation[Any] | None]
-) -> AsyncIterator[E]:
-    """`warning` for async code: each step runs in a thread. May be stopped at any event."""
-    cuts = Cuts(len(request.sessions), many=request.prompts.many)
-    with closing(events):
-        while found := await in_thread(lambda: [*islice(events, 1)]):
-            if (generation := result(found[0])) is not None:
-                cuts.note(found[0].row, generation, stacklevel=2)
-            yield found[0]

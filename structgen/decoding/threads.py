@@ -1,18 +1,23 @@
-"""Runs blocking calls in threads, for async code of asyncio and of trio."""
+"""Async twins of blocking functions: their work runs in threads, for the event loops of asyncio and of trio."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from contextvars import copy_context
+from functools import partial, wraps
+from itertools import islice
 from threading import Event
-from typing import TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
+from structgen.errors import deferred, warn_caller
 from structgen.patience import stopped_by
+from structgen.waiting import waiting
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 THREADS = 64
@@ -20,14 +25,58 @@ THREADS = 64
 _threads = ThreadPoolExecutor(THREADS, thread_name_prefix="structgen")
 
 
+def awaited(function: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """The twin of a blocking function for async code, with the same arguments, results and errors."""
+
+    @wraps(function)
+    async def twin(*arguments: P.args, **options: P.kwargs) -> T:
+        with waiting("generating"):
+            return await in_thread(partial(function, *arguments, **options))
+
+    return _named(twin, function, "it runs in a thread, and the event loop continues meanwhile")
+
+
+def awaited_each(function: Callable[P, Iterator[T]]) -> Callable[P, AsyncIterator[T]]:
+    """The twin of a function that returns an iterator, for `async for`."""
+
+    @wraps(function)
+    def twin(*arguments: P.args, **options: P.kwargs) -> AsyncIterator[T]:
+        return each_in_thread(cast("Generator[T]", function(*arguments, **options)))
+
+    return _named(twin, function, "each step runs in a thread, and the event loop continues meanwhile")
+
+
+def _named(twin: Callable[P, T], function: Callable[P, Any], how: str) -> Callable[P, T]:
+    """Gives a twin its name and docstring."""
+    twin.__name__ = twin.__qualname__ = f"a{function.__name__}"
+    twin.__doc__ = f"`{function.__name__}` for async code: {how}.\n\nArguments, results and errors are the same.\n"
+    return twin
+
+
+async def each_in_thread(items: Generator[T]) -> AsyncGenerator[T]:
+    """The items of a generator, each of which is made in a thread. It may be stopped at any of them."""
+    with closing(items):
+        while found := await in_thread(lambda: [*islice(items, 1)]):
+            yield found[0]
+
+
 async def in_thread(call: Callable[[], T]) -> T:
-    """Runs a call in a thread of structgen's own.
+    """Runs a call in a thread of structgen's own. Its warnings are emitted where it is awaited.
 
     When cancelled, it sets `stopped_by` for the call and waits for the step in progress.
     """
-    stop, context = Event(), copy_context()
+    stop, context, warned = Event(), copy_context(), list[Warning]()
     context.run(stopped_by.set, stop)
-    begun = _threads.submit(context.run, call)
+    context.run(deferred.set, warned)
+    try:
+        return await _result_of(_threads.submit(context.run, call), stop)
+    finally:
+        for warning in warned:
+            warn_caller(warning)
+
+
+async def _result_of(begun: Future[T], stop: Event) -> T:
+    """Waits for a call that runs in a thread, see `in_thread`."""
     if "trio" in sys.modules and not _in_asyncio():
         return await _in_trio(begun, stop)
     # not a task: the end of `asyncio.run` cancels every task, and nobody would wait for the thread

@@ -49,7 +49,19 @@ def streamed_without_blocking(*arguments: Any, **options: Any) -> Any:
     return asyncio.run(run())
 
 
-FORMS = {"sg.generate(": generated, "sg.stream(": streamed, "sg.astream(": streamed_without_blocking}
+def generated_without_blocking(*arguments: Any, **options: Any) -> Any:
+    async def run() -> Any:
+        return await sg.agenerate(*arguments, **options)
+
+    return asyncio.run(run())
+
+
+FORMS = {
+    "sg.generate(": generated,
+    "sg.agenerate(": generated_without_blocking,
+    "sg.stream(": streamed,
+    "sg.astream(": streamed_without_blocking,
+}
 each_form = pytest.mark.parametrize("form", FORMS)
 
 

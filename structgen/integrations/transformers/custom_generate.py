@@ -83,9 +83,9 @@ def constrained_generate(schema: Any, tokenizer: Any, *, limits: Limits = LIMITS
         output = _sequences(given, [result.token_ids for result in results], ends[0])
         if config.return_dict_in_generate:
             return ConstrainedOutput(sequences=output, generations=tuple(results))  # type: ignore[arg-type]
-        cuts = Cuts(len(results), many=True)
+        cuts = Cuts(len(results), many=True, through="transformers")
         for row, result in enumerate(results):
-            cuts.note(row, result, stacklevel=4)
+            cuts.note(row, result)
         return output
 
     return decode
