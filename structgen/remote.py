@@ -88,11 +88,16 @@ class Remote:
         """Returns the endpoint's reply to a chat request, which may be any bytes.
 
         Raises:
-            OptionError: the endpoint refuses the request. RunError: it cannot be reached, redirects, fails, or its
-                reply is too long or takes too long.
+            OptionError: the endpoint refuses the request, or JSON cannot write it. RunError: it cannot be reached,
+                redirects, fails, or its reply is too long or takes too long.
         """
         address = self.url.rstrip("/") + "/chat/completions"
-        reply = await fetch(client, "POST", address, self.timeout, json=body)
+        try:
+            content = json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+        except (TypeError, ValueError, RecursionError) as error:
+            raise OptionError(f"JSON cannot write the request: {excerpt(error)}") from error
+        kind = {"Content-Type": "application/json"}
+        reply = await fetch(client, "POST", address, self.timeout, content=content, headers=kind)
         if reply.redirect is not None:
             told = "no key goes there; pass the address it leads to"
             raise RunError(f"{address} redirects to {excerpt(reply.redirect)}: {told}")

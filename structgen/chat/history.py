@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from structgen.arguments import nearest, require
 from structgen.chat.deriving.thinking import FIELDS
@@ -16,6 +16,7 @@ from structgen.errors import MessageWarning, OptionError, excerpt, quoted, warn_
 from structgen.given_prompts import PlainText
 from structgen.tools import ToolCall
 from structgen.tools.images import data_url, of_data_url
+from structgen.tools.tool import new_id
 
 Messages = str | Sequence[Message]
 """A conversation: its messages, or the text of its only message, the user's."""
@@ -114,14 +115,22 @@ def _repaired(call: Any, where: str) -> Any:
         told = "expected a ToolCall, or a function with a name and arguments (a mapping, or JSON text)"
         raise OptionError(f"{where}: tool_calls has {quoted(call)}: {told}")
     given = function.get("arguments")
-    with suppress(ValueError, RecursionError):
-        if isinstance(given, Mapping) or (isinstance(given, str) and isinstance(json.loads(given), dict)):
+    with suppress(ValueError, TypeError, RecursionError):
+        read = json.loads(given) if isinstance(given, str) else given
+        if isinstance(read, Mapping):
+            json.dumps(dict(read), allow_nan=False, ensure_ascii=False).encode()  # raises if JSON cannot write it
             return call
-    read: Any = given
+    return {**call, "function": {**function, "arguments": _readable(given)}}
+
+
+def _readable(arguments: Any) -> Any:
+    """Returns what can be read of the arguments of a call as a JSON object."""
     with suppress(ValueError):
-        while isinstance(read, str):
-            read = from_json(read, allow_partial="trailing-strings")
-    return {**call, "function": {**function, "arguments": read if isinstance(read, dict) else {}}}
+        while isinstance(arguments, str):
+            arguments = from_json(arguments, allow_partial="trailing-strings")
+        if isinstance(arguments, Mapping):
+            return from_json(to_json(dict(arguments), fallback=str, inf_nan_mode="null"))
+    return {}
 
 
 def is_conversation(given: Any) -> bool:
@@ -135,10 +144,7 @@ def as_json_message(message: Message) -> dict[str, Any]:
     """Returns a message as JSON has it, in OpenAI's form: calls with their arguments as text, images as data URLs."""
     one = dict(message)
     if one.get("tool_calls"):
-        one["tool_calls"] = [
-            {"id": each.id, "type": "function", "function": {"name": each.name, "arguments": each.json}}
-            if isinstance(each, ToolCall) else each for each in one["tool_calls"]
-        ]  # fmt: skip
+        one["tool_calls"] = [*map(_as_json_call, one["tool_calls"])]
     if isinstance(one.get("content"), (list, tuple)):
         one["content"] = [
             {"type": "image_url", "image_url": {"url": data_url(part["image"])}}
@@ -147,6 +153,15 @@ def as_json_message(message: Message) -> dict[str, Any]:
     elif isinstance(one.get("content"), PlainText):
         one["content"] = str(one["content"])
     return one
+
+
+def _as_json_call(call: Any) -> Any:
+    if isinstance(call, ToolCall):
+        return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.json}}
+    function = call["function"]
+    if isinstance(function.get("arguments"), Mapping):
+        function = {**function, "arguments": json.dumps(dict(function["arguments"]), ensure_ascii=False)}
+    return {**call, "function": function}
 
 
 def of_json_message(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -158,7 +173,7 @@ def of_json_message(given: Mapping[str, Any]) -> dict[str, Any]:
     one = dict(given)
     if one.get("tool_calls"):
         one["tool_calls"] = [
-            ToolCall(each["function"]["name"], json.loads(each["function"]["arguments"]), each["id"])
+            ToolCall(each["function"]["name"], json.loads(each["function"]["arguments"]), each.get("id") or new_id())
             for each in one["tool_calls"]
         ]
     if isinstance(one.get("content"), list):

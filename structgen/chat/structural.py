@@ -72,8 +72,9 @@ def _format_of(value: Format) -> Any:
         if value.get("type") == "structural_tag":
             raise OptionError("the structural tag has neither a format nor structures")
         return value
-    older = [tag if not isinstance(tag, Mapping) or "content" in tag else _newer(**tag) for tag in tags]
-    return {"type": "triggered_tags", "triggers": value.get("triggers"), "tags": older}
+    if isinstance(tags, list):
+        tags = [tag if not isinstance(tag, Mapping) or "content" in tag else _newer(**tag) for tag in tags]
+    return {"type": "triggered_tags", "triggers": value.get("triggers"), "tags": tags}
 
 
 def _newer(schema: Any = True, **tag: Any) -> Format:

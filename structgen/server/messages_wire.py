@@ -11,6 +11,7 @@ from structgen.server.problems import Problem, invalid
 from structgen.server.wire import (
     AnyRequest,
     ChatRequest,
+    Count,
     Message,
     NamedSchema,
     SchemaFormat,
@@ -206,7 +207,7 @@ class CountRequest(AnyRequest):
 class MessagesRequest(CountRequest):
     """`/v1/messages`."""
 
-    max_tokens: Annotated[StrictInt, Field(ge=1)]
+    max_tokens: Count
     stop_sequences: list[StrictStr] | None = None
 
     @property

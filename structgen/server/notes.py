@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, fields
 
 LONGEST = 1000
@@ -40,5 +41,6 @@ class Notes:
 
 
 def _header(joint: str, told: list[str]) -> str:
-    text = joint.join(told)[:LONGEST].replace("\x7f", " ")
-    return text.encode("ascii", "backslashreplace").decode()
+    """Returns texts as the value of a header. Names of a client may have any characters."""
+    escaped = re.sub(r"[^ -~]", lambda found: found[0].encode("unicode_escape").decode(), joint.join(told))
+    return escaped[:LONGEST].strip()

@@ -130,6 +130,7 @@ def chosen(given: Any, tools: Mapping[str, OfferedTool]) -> Choice:
     if kind == "allowed_tools":
         own = given.get("allowed_tools", given)
         place = "tool_choice.tools" if own is given else "tool_choice.allowed_tools.tools"
+        own = own if isinstance(own, Mapping) else {}
         listed, mode = own.get("tools"), own.get("mode", "auto")
         if not isinstance(listed, list) or not listed or mode not in ("auto", "required"):
             raise invalid("tool_choice", 'expected "mode" (auto or required), and "tools" with at least one')
@@ -145,7 +146,8 @@ def _called(given: Sequence[Any], tools: Mapping[str, OfferedTool], place: str) 
     """Returns the names by which the model calls the tools that a choice names."""
     found, unknown = list[str](), list[Any]()
     for each in given:
-        own = each.get(each.get("type"), each) if isinstance(each, Mapping) else {}
+        own = each if isinstance(each, Mapping) else {}
+        own = own.get(str(own.get("type")), own)
         name, namespace = (own.get(key) if isinstance(own, Mapping) else None for key in ("name", "namespace"))
         offered = (
             called for called, tool in tools.items()
@@ -193,9 +195,9 @@ def _without(schema: Any, pointer: str) -> Any:
         inside = inside[int(part)] if isinstance(inside, list) else inside.get(part, {})
     if isinstance(inside, dict) and last in inside:
         named = len(way) > 0 and way[-1] in ("properties", "$defs", "definitions", "patternProperties")
-        kept = {key: value for key, value in dict(inside.pop(last) if named else {}).items() if key == "type"}
+        member = inside.pop(last)
         if named:
-            inside[last] = kept
+            inside[last] = {"type": member["type"]} if isinstance(member, dict) and "type" in member else {}
         return copy
     if isinstance(inside, list):
         inside[int(last)] = {}

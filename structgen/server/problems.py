@@ -85,4 +85,4 @@ def problem_of(error: Exception) -> Problem:
     code = "context_length_exceeded" if isinstance(error, PromptTooLong) else code  # as OpenAI names it
     status = 400 if isinstance(error, OF_CLIENTS) else 503 if isinstance(error, ShuttingDown) else 500
     param = f"schema{error.pointer and ' at '}{error.pointer}" if isinstance(error, SchemaError) else None
-    return Problem(status, error.message, code, param=param)
+    return Problem(status, error.message.replace("max_new_tokens=", "max_tokens="), code, param=param)

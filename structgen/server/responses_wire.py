@@ -15,6 +15,7 @@ from structgen.server.problems import Problem, invalid
 from structgen.server.wire import (
     AnyRequest,
     ChatRequest,
+    Count,
     Message,
     NamedSchema,
     PlainFormat,
@@ -98,7 +99,7 @@ class ResponsesRequest(AnyRequest):
     reasoning: ReasoningField | None = None
     include: list[StrictStr] | None = None
     top_logprobs: StrictInt | None = None
-    max_output_tokens: StrictInt | None = None
+    max_output_tokens: Count | None = None
     stream_options: StreamFields | None = None
     store: StrictBool | None = None
     previous_response_id: StrictStr | None = None
@@ -158,7 +159,7 @@ def _messages(items: Sequence[InputItem], notes: Notes) -> Iterator[Message]:
     """Yields the messages of items. Neighbouring items of the model are one message."""
     turn: Item = {}
     for place, item in enumerate(items):
-        fields = _ItemFields(item, f"input.{place}")
+        fields = _ItemFields(item, f"input.{place}", notes)
         if item.type in LEFT_OUT:
             notes.left_out.append(item.type)
         elif item.type == "additional_tools":
@@ -192,10 +193,11 @@ class _ItemFields:
 
     Args:
         place: the place of the item in the request, for messages.
+        notes: gets what is repaired.
     """
 
-    def __init__(self, item: InputItem, place: str) -> None:
-        self._fields, self._place = item.model_extra or {}, place
+    def __init__(self, item: InputItem, place: str, notes: Notes) -> None:
+        self._fields, self._place, self._notes = item.model_extra or {}, place, notes
 
     def problem(self, name: str, message: str) -> Problem:
         return invalid(f"{self._place}.{name}", message)
@@ -231,7 +233,11 @@ class _ItemFields:
         """What the model thought: as text, or as this server has written it for a client that sends no such text."""
         sealed = self._fields.get("encrypted_content")
         if not self._fields.get("content") and isinstance(sealed, str) and sealed.startswith(THOUGHT):
-            return b64decode(sealed.removeprefix(THOUGHT)).decode("utf-8", errors="replace")
+            try:
+                return b64decode(sealed.removeprefix(THOUGHT)).decode("utf-8", errors="replace")
+            except ValueError:
+                self._notes.repaired.append(f"{self._place}: its encrypted_content is broken, and is left out")
+                return ""
         return self.text("content", "reasoning_text")
 
     @property

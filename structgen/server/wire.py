@@ -33,6 +33,7 @@ from structgen.server.notes import Notes
 from structgen.server.problems import Problem
 
 Number = Annotated[float, Field(strict=True)]
+Count = Annotated[StrictInt, Field(ge=1)]
 
 
 _SCHEMA = 'response_format={"type": "json_schema", "json_schema": {"name": ..., "schema": ...}}'
@@ -149,7 +150,7 @@ class Extras(SamplingFields):
     grammar: StrictStr | None = None
     banned: list[StrictStr] = Field(default=[])
     phrases: list[PhraseField] = Field(default=[])
-    beams: Annotated[StrictInt, Field(ge=1)] | None = None
+    beams: Count | None = None
     canonical: StrictBool | Literal["off", "prefer", "strict"] = "off"
     order: StrictStr | list[StrictStr] = "schema"
     whitespace: Literal["spaced", "compact", "flexible"] | Annotated[StrictInt, Field(ge=0, le=100)] = "spaced"
@@ -254,11 +255,11 @@ class Common(AnyRequest):
     """The fields that both `/v1/completions` and `/v1/chat/completions` have."""
 
     response_format: Annotated[SchemaFormat | TagFormat | PlainFormat, Field(discriminator="type")] | None = None
-    max_tokens: StrictInt | None = None
+    max_tokens: Count | None = None
     frequency_penalty: Number | None = None
     presence_penalty: Number | None = None
     seed: StrictInt | None = None
-    n: Annotated[StrictInt, Field(ge=1)] | None = None
+    n: Count | None = None
     logit_bias: dict[str, Annotated[Number, Field(ge=-100, le=100)]] | None = None
     stop: StrictStr | list[StrictStr] | None = None
     stream_options: ChatStreamFields | None = None
@@ -275,7 +276,7 @@ class ChatRequest(Common):
     parallel_tool_calls: StrictBool | None = None
     logprobs: StrictBool | None = None
     top_logprobs: StrictInt | None = None
-    max_completion_tokens: StrictInt | None = None
+    max_completion_tokens: Count | None = None
     modalities: list[Literal["text"]] | None = None
 
 

@@ -20,7 +20,7 @@ from structgen.errors import RunError, ToolError, excerpt, quoted
 from structgen.schema.written import Schema
 from structgen.tools.invoking import in_background
 
-JSON_TYPE = re.compile(r"application/(?:[\w.+-]+\+)?json\b[^\x00-\x1f\x7f]*")
+JSON_TYPE = re.compile(r"application/(?:[\w.+-]+\+)?json\b[^\x00-\x1f\x7f]*", re.IGNORECASE)
 _JOINTS = {"spaceDelimited": " ", "pipeDelimited": "|"}
 
 
@@ -40,7 +40,7 @@ class Parameter(BaseModel):
     content: dict[str, Media] | None = None
     style: str | None = None
     explode: bool | None = None
-    description: str | None = None
+    description: Annotated[str, Field(coerce_numbers_to_str=True)] | None = None
 
     @property
     def value_schema(self) -> Any:

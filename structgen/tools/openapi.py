@@ -6,12 +6,13 @@ A document is foreign: it may come from anywhere. So its parts are read by typed
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from structgen.arguments import require
 from structgen.errors import LimitExceeded, OptionError, SchemaError, excerpt, quoted
@@ -27,6 +28,7 @@ _IGNORED = frozenset(
 )  # fmt: skip
 """Headers that no parameter sets: the first three by the standard, the others since they say where a request goes and
 where it ends."""
+_ANY_TYPE = ("application/*", "*/*")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 """Names of headers."""
 _PATH = re.compile(r"(?:/[^?#\\\s\x00-\x1f\x7f]*)(?:\?[^#\s\x00-\x1f\x7f]*)?")
@@ -45,7 +47,13 @@ class _Body(BaseModel):
     description: str | None = None
 
 
-class _Item(BaseModel):
+class _Told(BaseModel):
+    """A part whose texts may be numbers: YAML reads an unquoted text so."""
+
+    model_config = ConfigDict(coerce_numbers_to_str=True)
+
+
+class _Item(_Told):
     """A path, or one of its operations: what both may have."""
 
     parameters: list[Any] = []
@@ -55,7 +63,7 @@ class _Item(BaseModel):
     body: Any = Field(None, alias="requestBody")
 
 
-class _Variable(BaseModel):
+class _Variable(_Told):
     """A variable of a server's URL."""
 
     default: str = ""
@@ -142,19 +150,20 @@ def operations(
             document, or the body of an operation is neither JSON nor a form.
         LimitExceeded: a schema nests too deeply, or there are too many.
     """
-    version = document.get("openapi") if isinstance(document, Mapping) else None
-    is_known = isinstance(version, str) and version.startswith("3.")
-    require(is_known, "openapi", version, "a document with `openapi: 3.x`, as a dict")
+    version = document.get("openapi", document.get("swagger")) if isinstance(document, Mapping) else None
+    is_known = isinstance(version, (str, float)) and str(version).startswith("3.")
+    expected = "a document with `openapi: 3.x`, as a dict; convert one of Swagger 2 to OpenAPI 3"
+    require(is_known, "openapi", version, expected)
     reader = _Reader(document, headers)
     whole = _read(_Document, document, "the OpenAPI document")
     base = _base(whole.servers, server)
     for path, given in whole.paths.items():
-        item = reader.resolved(given)
+        item = None if path.startswith("x-") else reader.resolved(given)
         for method in _METHODS:
             if isinstance(item, Mapping) and method in item:
                 where = f"{method.upper()} {excerpt(path)}"
                 own = _read(_Item, item[method], where)
-                name = re.sub(r"[^\w.-]+", "_", own.operation_id or f"{method}_{path.strip('/')}").strip("_")
+                name = _name(own.operation_id or "") or reader.made_name(f"{method}_{path.strip('/')}")
                 if only is None or name in only:
                     if not _PATH.fullmatch(path) or leaves(path):
                         raise SchemaError(f"{where}: expected a path that begins with / and stays below the server's")
@@ -163,6 +172,10 @@ def operations(
                         yield reader.operation(name, base, path, method, shared, own, where)
                     except RecursionError:
                         raise LimitExceeded(f"{where}: a schema nests too deeply") from None
+
+
+def _name(text: str) -> str:
+    return re.sub(r"[^\w.-]+", "_", text).strip("_")
 
 
 def _base(servers: list[_Server], given: str | None) -> str:
@@ -193,7 +206,14 @@ class _Reader:
     def __init__(self, document: Mapping[str, Any], headers: Collection[str]) -> None:
         self._document, self._headers = document, headers
         self._names: dict[str, str] = {}
+        self._made = Counter[str]()
         self._definitions = 0
+
+    def made_name(self, text: str) -> str:
+        """Returns the name of an operation that has none: another one at each call."""
+        name = _name(text)
+        self._made[name] += 1
+        return name if self._made[name] == 1 else f"{name}_{self._made[name]}"
 
     def resolved(self, part: Any) -> Any:
         """Returns a part, or what it refers to; what is next to a reference has precedence."""
@@ -224,28 +244,14 @@ class _Reader:
         self, name: str, base: str, path: str, method: str, item: _Item, given: _Item, where: str
     ) -> ApiOperation:
         """Returns the operation of a path and a method."""
-        listed: dict[tuple[str, str], Parameter] = {}
-        for part in [*item.parameters, *given.parameters]:
-            each = _read(Parameter, self.resolved(part), f"{where}: a parameter")
-            if each.place == "header":
-                if each.name.lower() in _IGNORED or each.name.lower() in self._headers:
-                    continue
-                if not _TOKEN.fullmatch(each.name):
-                    raise SchemaError(f"{where}: {quoted(each.name)} is not the name of a header")
-            if each.place != "cookie" or "cookie" not in self._headers:
-                listed[each.name, each.place] = each
-        names = [name_ for name_, _ in listed]
-        places = {
-            each.name if names.count(each.name) == 1 else f"{each.name}_in_{each.place}": each
-            for each in listed.values()
-        }
+        places = self._places([*item.parameters, *given.parameters], path, where)
         members = {argument: _described(each, each.value_schema) for argument, each in places.items()}
         required = [name_ for name_, each in places.items() if each.place == "path" or each.required]
         content_type = None
         if given.body is not None:
             body = _read(_Body, self.resolved(given.body), f"{where}: the body")
             content_type, media = _content(body.content, name)
-            argument = BODY if BODY not in places else f"{BODY}_of_request"
+            argument = BODY if BODY not in places else _free(f"{BODY}_of_request", places)
             members[argument] = _described(body, media.schema_)
             required += [argument] * body.required
         parameters: Schema = {"type": "object", "properties": members, "required": required}
@@ -253,6 +259,29 @@ class _Reader:
         description = "\n\n".join(dict.fromkeys(filter(None, texts)))
         schema = self._whole(parameters)
         return ApiOperation(name, description, schema, method.upper(), base, path, places, content_type)
+
+    def _places(self, parts: list[Any], path: str, where: str) -> dict[str, Parameter]:
+        """Returns the parameters by the names of the arguments; one of a path that is nowhere declared is a text."""
+        listed: dict[tuple[str, str], Parameter] = {}
+        for part in parts:
+            each = _read(Parameter, self.resolved(part), f"{where}: a parameter")
+            if each.place == "header":
+                if each.name.lower() in _IGNORED or each.name.lower() in self._headers:
+                    continue
+                if not _TOKEN.fullmatch(each.name):
+                    raise SchemaError(f"{where}: {quoted(each.name)} is not the name of a header")
+            if each.place == "path" and each.style not in (None, "simple"):
+                raise SchemaError(f"{where}: {quoted(each.name)} has the style {quoted(each.style)}: expected simple")
+            if each.place != "cookie" or "cookie" not in self._headers:
+                listed[each.name.lower() if each.place == "header" else each.name, each.place] = each
+        for name in re.findall(r"\{([^{}/]+)\}", path):
+            undeclared = {"name": name, "in": "path", "schema": {"type": "string"}}
+            listed.setdefault((name, "path"), Parameter.model_validate(undeclared))
+        names, places = [each.name for each in listed.values()], dict[str, Parameter]()
+        for each in listed.values():
+            is_one = names.count(each.name) == 1
+            places[each.name if is_one else _free(f"{each.name}_in_{each.place}", {*names, *places})] = each
+        return places
 
     def _whole(self, schema: Schema) -> Schema:
         """Returns a schema with the schemas that it refers to as its `$defs`, without what only answers have."""
@@ -292,6 +321,10 @@ class _Reader:
         return self._names[reference]
 
 
+def _free(name: str, taken: Collection[str]) -> str:
+    return name if name not in taken else _free(f"{name}_", taken)
+
+
 def _described(part: Parameter | _Body, schema: Any) -> Any:
     return {**schema, "description": part.description} if part.description and isinstance(schema, Mapping) else schema
 
@@ -302,8 +335,8 @@ def _is_read_only(schema: Any) -> bool:
 
 def _content(content: Mapping[str, Media], name: str) -> tuple[str, Media]:
     """Returns the content type of a body that can be written, and what is there."""
-    for kind in (*filter(JSON_TYPE.fullmatch, content), _FORM, "*/*"):
+    for kind in (*filter(JSON_TYPE.fullmatch, content), _FORM, *_ANY_TYPE):
         if kind in content:
-            return ("application/json" if kind == "*/*" else kind), content[kind]
+            return ("application/json" if kind in _ANY_TYPE else kind), content[kind]
     told = f"the body of the operation {quoted(name)} is {excerpt(', '.join(content)) or 'of no type'}"
     raise SchemaError(f"{told}: expected JSON or {_FORM}; leave the operation out by only=[...]")

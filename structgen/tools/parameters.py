@@ -13,7 +13,7 @@ from docstring_parser import ParseError, parse
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from structgen.arguments import require
-from structgen.errors import OptionError, SchemaError, quoted
+from structgen.errors import OptionError, SchemaError, excerpt, quoted
 from structgen.schema.written import as_written
 
 _COMBINING = frozenset(
@@ -133,6 +133,11 @@ def declared(given: Any) -> Declared:
         raise SchemaError(f"the parameters of the tool {quoted(name)} are {quoted(parameters)}: expected a JSON Schema")
     given = {key: value for key, value in parameters.items() if key != "nullable"}  # arguments are never null
     schema = as_written(given, where=f"the parameters of the tool {quoted(name)}: ").schema
+    try:
+        schema = to_jsonable_python(schema, fallback=str)  # YAML has dates
+    except ValueError as error:  # also a circle
+        told = f"the parameters of the tool {quoted(name)} cannot be written as JSON: {excerpt(error)}"
+        raise SchemaError(told) from error
     kinds = schema.get("type", "object")
     if "object" not in (kinds if isinstance(kinds, list) else [kinds]):
         raise SchemaError(f"the parameters of the tool {quoted(name)} have the type {quoted(kinds)}, not object")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from typing import Any
 
 import pytest
 
 import structgen as sg
-from structgen.chat.history import read_messages
+from structgen.chat.history import as_json_message, read_messages
 from structgen.http_client import httpx
 from structgen.server import Settings
 from structgen.testing import scripted_chat
@@ -47,6 +48,28 @@ def test_arguments_are_read_as_far_as_they_are_an_object(name):
     assert all("messages: message 1: the arguments of 'add' in tool_calls[0] are no JSON object" in e for e in repaired)
     assert read_messages(messages) == (messages, [])
     assert history(given)[1]["tool_calls"][0]["function"]["arguments"] == given  # the caller's are as they were
+
+
+UNWRITABLE: dict[str, tuple[Any, dict[str, Any]]] = cases("chat/history", "UNWRITABLE", globals())
+"""Arguments that JSON cannot write."""
+
+
+@pytest.mark.parametrize("name", UNWRITABLE)
+def test_arguments_that_json_cannot_write_are_repaired(name):
+    given, wanted = UNWRITABLE[name]
+    messages, repaired = read_messages(history(given))
+    assert (messages[1]["tool_calls"][0]["function"]["arguments"], len(repaired)) == (wanted, 1)
+
+
+def test_endpoints_and_files_get_arguments_as_text():
+    """OpenAI's interface refuses them as an object."""
+    for given, wanted in [*BROKEN.values(), *UNWRITABLE.values(), ({"a": 1}, {"a": 1})]:
+        messages, _ = read_messages(history(given))
+        del messages[1]["tool_calls"][0]["id"]  # some clients have none
+        told = [*map(as_json_message, messages)]
+        assert json.loads(told[1]["tool_calls"][0]["function"]["arguments"]) == wanted
+        read = sg.Conversation.from_json(sg.Conversation("-", messages, []).to_json())
+        assert read.messages[1]["tool_calls"][0].arguments == wanted
 
 
 DOORS = {

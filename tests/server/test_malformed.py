@@ -14,10 +14,14 @@ import pytest
 
 import structgen as sg
 from structgen.demo import load_demo
+from structgen.http_client import httpx
 from structgen.server import Settings
 from tests.support.bodies import body
 from tests.support.serving import served
+from tests.support.tables import cases
 
+ANSWERED = cases("server/malformed", "ANSWERED")
+"""Routes and bodies, each with its answer's status, and a text that is in the error or in a header."""
 OVERLOADED = {"queue_full", "shutting_down"}
 
 
@@ -77,6 +81,22 @@ def ask(server, seed):
     assert "site-packages" not in error["message"]
     assert "pydantic" not in error["message"].lower()
     return answer.status, error["code"], data
+
+
+def test_each_malformed_part_has_its_answer():
+    with served(sg.Model.of(*load_demo()), Settings(name="m", max_tokens=40)) as server:
+        for route, given, status, told in ANSWERED:
+            asked = {"model": "m", "messages": [{"role": "user", "content": "?"}], "max_tokens": 30, **given}
+            if route == "responses":
+                asked = {"model": "m", "input": "?", "max_output_tokens": 30, **given}
+            answer = httpx.post(f"{server.url}/v1/{route}", json=asked, timeout=120)
+            assert answer.status_code == status, (given, answer.text)
+            headers = " ".join(value for name, value in answer.headers.items() if name.startswith("x-structgen"))
+            assert told in (headers if status == 200 else answer.json()["error"]["message"]), (
+                given,
+                answer.text,
+                headers,
+            )
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from datetime import date
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -152,6 +153,28 @@ def test_headers_of_the_user_are_no_arguments():
         tool.called('{"X-Other": "1\\r\\nX-Key: 2"}').invoke()
 
 
+ODD = cases("tools/openapi_hostile", "ODD")
+"""Parts of documents that YAML and careless authors write: a path and its item; the arguments, and the request."""
+
+
+@pytest.mark.parametrize(("path", "item", "arguments", "url", "headers"), ODD)
+def test_odd_parts_of_documents_are_read_as_they_are_meant(path, item, arguments, url, headers):
+    requests: list[HttpRequest] = []
+    document = {"openapi": 3.1, "paths": {"x-paths": {"get": 1}, path: {"get": item}}}
+    (tool,) = Tool.from_openapi(document, send=requests.append, server=PINNED, headers=KEYS)
+    assert [*tool.parameters["properties"]] == [*arguments]
+    tool.called(json.dumps(arguments)).invoke()
+    sent = {name: value for name, value in requests[0].headers.items() if name not in KEYS}
+    assert (requests[0].url.removeprefix(PINNED), sent) == (url, headers)
+
+
+def test_operations_without_a_name_have_one_each():
+    paths = {"/p/a": {"get": {}}, "/p_a": {"get": {}}, "/-": {"get": {"operationId": "!"}}}
+    document = {"openapi": "3.0.0", "servers": [{"url": "https://{h}:{p}", "variables": {"p": {"default": 1}}}]}
+    tools = Tool.from_openapi({**document, "paths": paths}, server=PINNED)
+    assert [tool.name for tool in tools] == ["get_p_a", "get_p_a_2", "get_-"]
+
+
 def test_documents_that_are_too_deep_or_refer_to_too_much(monkeypatch):
     schemas = {f"s{i}": {"properties": {"next": {"$ref": f"#/components/schemas/s{i + 1}"}}} for i in range(3000)}
     schemas["s3000"] = {"type": "string"}
@@ -181,6 +204,15 @@ def test_two_references_have_two_definitions():
     }
     (tool,) = Tool.from_openapi(document, server=PINNED)
     assert [*tool.parameters["$defs"].values()] == [{"type": "string"}, {"type": "integer"}]
+
+
+def test_dates_of_yaml_are_texts():
+    given = {"properties": {"a": {"type": "string", "default": date(2020, 1, 2), "enum": [date(2020, 1, 2)]}}}
+    tool = Tool.of({"name": "t", "parameters": given})
+    assert tool.parameters["properties"]["a"] == {"type": "string", "default": "2020-01-02", "enum": ["2020-01-02"]}
+    given["properties"]["a"]["items"] = given
+    with pytest.raises(StructgenError):
+        Tool.of({"name": "t", "parameters": given})
 
 
 MEMBERS = {"a": {"type": "integer", "minimum": 1}, "b": {"$ref": "#/$defs/b"}}
