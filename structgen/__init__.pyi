@@ -32,6 +32,7 @@ from structgen.constraints.compositions import Text as Text
 from structgen.constraints.compositions import Union as Union
 from structgen.constraints.languages import Lark as Lark
 from structgen.constraints.quotes import Quote as Quote
+from structgen.decoding.choosing.replaying import replay as replay
 from structgen.decoding.generation import Generation as Generation
 from structgen.documents.extracting import extract as extract
 from structgen.documents.windows import Windows as Windows

@@ -6,6 +6,7 @@ from structgen.calling.events import RunAnswer, RunCall, RunEvent, RunRestart, R
 from structgen.calling.reply import Reply
 from structgen.calling.streaming import CallEvent
 from structgen.classifying import Calibration, Classification
+from structgen.decoding.choosing.replaying import Replay
 from structgen.decoding.confidence import Field
 from structgen.decoding.stream import Event
 from structgen.evaluating.evaluation import Evaluation
@@ -31,6 +32,7 @@ __all__ = [
     "Loss",
     "PlainText",
     "Portable",
+    "Replay",
     "Reply",
     "RunAnswer",
     "RunCall",
