@@ -99,6 +99,7 @@ class Automaton:
         # Dictionaries, not cached methods: automata share them, and begin with what another one has written.
         self._ways_out: dict[int, int] = {}
         self._returns: list[tuple[Callable[[int], int], Callable[[int], int] | None]] = []
+        self.least_out: dict[int, int] = {}
         self._pops: dict[int, int] = {}
         self._many_pops = [0, 0]
         self._tests: dict[tuple[Check, int, int], int] = {}
@@ -109,7 +110,7 @@ class Automaton:
         """Shares another automaton's tables, so that each may call states of the other."""
         self.tables, self.lock = other.tables, other.lock
         self.checks, self._expanders, self.quotations = other.checks, other._expanders, other.quotations
-        self._blocks, self._returns = other._blocks, other._returns
+        self._blocks, self._returns, self.least_out = other._blocks, other._returns, other.least_out
         self._pops, self._many_pops, self._tests = other._pops, other._many_pops, other._tests
         self._shortened, self._ways_out, self._first_own = other._shortened, other._ways_out, other._first_own
 

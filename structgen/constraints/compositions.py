@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
 from structgen.arguments import MAX_INTEGER, is_whole, nearest, require, require_unicode
+from structgen.automaton.expected import Walk
 from structgen.constraints.basic import Choice, Constraint, JsonSchema, Regex, Uncompiled
 from structgen.constraints.part_limits import PartBudgets, part_limits
 from structgen.endings.fewest_bytes import Distances
@@ -82,6 +83,9 @@ def _grammar(plan: Plan, vocabulary: Vocabulary) -> Grammar:
 
 def _require_end(automaton: Composed) -> None:
     """Refuses a grammar in which tokens take what must follow them, so that no text is ever complete."""
+    walk = Walk(automaton, automaton.sample or b"")
+    if walk.taken == len(automaton.sample or b"") and walk.may_end:
+        return
     distances = Distances(automaton)
     try:
         distances.end(automaton.start)

@@ -15,7 +15,8 @@ to give the answer that helps, and a path past a test is `doubted`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from typing import TypeVar
 
 from structgen.endings.frame_search import MAX_EXITS, Exit, FrameSearch, KnownExits, FrameNode, NoWayOut
 from structgen.endings.rope import EMPTY, Rope
@@ -32,6 +33,11 @@ LATER_EXITS = 32
 no cheaper exit leads to an end."""
 
 
+_T = TypeVar("_T")
+Search = Generator[tuple[int, Exit], Exit | None, _T]
+"""A search that asks for the cheapest ends after exits of frames."""
+
+
 class Distances:
     """The cheapest exits of the frames of an automaton. Each is searched once.
 
@@ -45,6 +51,7 @@ class Distances:
         """State -> the minimum counter value at which its cheapest exit no longer changes, and this exit."""
         self._none: BoundedCache[FrameNode, NoWayOut] = BoundedCache(MAX_EXITS)
         self._ends: BoundedCache[tuple[int, int, int], Exit] = BoundedCache(MAX_EXITS)
+        self._bounds: BoundedCache[int, int] = BoundedCache(MAX_EXITS)
 
     def end(self, position: int) -> Exit:
         """The cheapest path from a position to an end of the text.
@@ -55,7 +62,6 @@ class Distances:
         frame = position >> FRAME_SHIFT & FRAME_MASK
         if position & TARGET == DONE:
             return Exit(EMPTY, 0, 0, False)
-        self._prepare(frame)
         return self._end(frame, (position & TARGET, position >> COUNT_SHIFT, 0))
 
     def leave(self, position: int) -> Exit:
@@ -66,43 +72,74 @@ class Distances:
         """
         return self._first((position & TARGET, position >> COUNT_SHIFT, 0))
 
-    def _prepare(self, frame: int) -> None:
-        """Finds the ends after the open frames, the outermost first, so that the recursion stays shallow."""
-        frames, chain = self.automaton.tables.frames, []
-        while frame and (frame, -1, 0) not in self._ends:
-            if frames[frame, 0] >= 0:
-                chain.append(frame)
-            frame = int(frames[frame, 1])
-        for each in reversed(chain):
-            self._behind(each, Exit(EMPTY, 0, 0, False))
-
     def _end(self, frame: int, node: FrameNode) -> Exit:
-        best = self._end_near(frame, node, LATER_EXITS) or self._end_near(frame, node, math.inf)
+        """The cheapest end from a node of an open frame.
+
+        A search asks for the ends after other frames, whose searches ask in turn: a stack, since a text may be deep.
+        """
+        stack, answer, error = [self._cheapest(frame, node)], None, None
+        while stack:
+            try:
+                asked = stack[-1].throw(error) if error else stack[-1].send(answer)
+            except StopIteration as found:
+                stack.pop()
+                answer, error = found.value, None
+            except NoWayOut as why:
+                stack.pop()
+                answer, error = None, why
+            else:
+                stack.append(self._behind(*asked))
+                answer, error = None, None
+        if error:
+            raise error
+        assert answer is not None
+        return answer
+
+    def _cheapest(self, frame: int, node: FrameNode) -> Search[Exit]:
+        best = (yield from self._end_near(frame, node, LATER_EXITS)) or (
+            yield from self._end_near(frame, node, math.inf)
+        )
         if best is None:
             raise NoWayOut
         return best
 
-    def _end_near(self, frame: int, node: FrameNode, later: float) -> Exit | None:
+    def _end_near(self, frame: int, node: FrameNode, later: float) -> Search[Exit | None]:
         """The cheapest end after exits that cost at most `later` bytes more than the first; None if there is none."""
         best: Exit | None = None
-        ret = int(self.automaton.tables.frames[frame, 0]) if frame else 0
+        ret, least = int(self.automaton.tables.frames[frame, 0]) if frame else 0, max(0, self._bound(frame) - 1)
 
         def is_enough(size: float) -> bool:
-            return best is not None and size >= best.text.size
+            return best is not None and size + least >= best.text.size
 
         for exit_ in self._ways(node, later, is_enough):
-            if best is not None and exit_.text.size >= best.text.size:
+            if is_enough(exit_.text.size):
                 break
             if best is not None and exit_.text.size + self.automaton.least_behind(ret, exit_.outcome) >= best.text.size:
                 continue
-            rest = self._behind(frame, exit_)
+            rest = yield frame, exit_
             if rest is not None and (best is None or exit_.text.size + rest.text.size < best.text.size):
                 best = Exit(exit_.text + rest.text, 0, rest.barred, exit_.doubted or rest.doubted)
             if not frame or (ret >= 0 and not self.known.harmful(ret, exit_.barred)):
                 break  # no later exit can lead to a shorter end
         return best
 
-    def _behind(self, frame: int, exit_: Exit) -> Exit | None:
+    def _bound(self, frame: int) -> int:
+        """The sum of `Automaton.least_out` over the returns of a frame and of those around it."""
+        frames, bounds, chain, bound = self.automaton.tables.frames, self.automaton.least_out, list[int](), 0
+        if not bounds:
+            return 0
+        while frame:
+            known = self._bounds.get(frame)
+            if known is not None:
+                bound = known
+                break
+            chain.append(frame)
+            frame = int(frames[frame, 1])
+        for each in reversed(chain):
+            bound = self._bounds.keep(each, bound + bounds.get(int(frames[each, 0]), 0))
+        return bound
+
+    def _behind(self, frame: int, exit_: Exit) -> Search[Exit | None]:
         """The cheapest end after an exit of a frame; None if there is none."""
         if not frame:
             return Exit(EMPTY, 0, exit_.barred, False)
@@ -115,7 +152,7 @@ class Distances:
         end = self._ends.get(key)
         if end is None:
             try:
-                end = self._ends.keep(key, self._end(parent, (state, counter, barred)))
+                end = self._ends.keep(key, (yield from self._cheapest(parent, (state, counter, barred))))
             except NoWayOut as why:
                 if why.least is not None:
                     raise NoWayOut(0) from None  # another exit of the frame may lead to an end of fewer bytes

@@ -1,4 +1,10 @@
-"""The search for the exits of one frame: Dijkstra's algorithm, with its callees in one queue (see `fewest_bytes`)."""
+"""The search for the exits of one frame: A*, with its callees in one queue (see `fewest_bytes`).
+
+An entry's key is the number of bytes to its node, plus the lower bound of those that follow in its frame which the
+automaton knows (`Automaton.least_out`); it knows some in grammars only, and elsewhere this is Dijkstra's algorithm. The
+bounds must not fall by more than the bytes between two nodes of a frame, nor by more than the bytes that a call takes
+and the callee's own bound.
+"""
 
 from __future__ import annotations
 
@@ -189,10 +195,12 @@ class FrameSearch:
         self._known, self._short_cuts, self._tell = known, short_cuts, tell
         self._automaton, self._tables = known.automaton, known.automaton.tables
         self._pushed = self._visited = 0
-        self._queue: list[tuple[int, int, _NodeSearch, FrameNode | Exit, FrameNode | None, Rope, bool]] = []
+        # Key; the negated number of bytes, so that of equal keys the deepest comes first; a number; the rest.
+        self._queue: list[tuple[int, int, int, _NodeSearch, FrameNode | Exit, FrameNode | None, Rope, bool]] = []
+        self._least = known.automaton.least_out
         self._frames: dict[tuple[FrameNode, bool], _NodeSearch] = {}
         self._done = False
-        self._frame(start, 0, one=tell is None).waiting.append(self._found)
+        self._frame(start, self._bound(start), one=tell is None).waiting.append(self._found)
 
     def run(self, limit: float = math.inf) -> None:
         """Searches until the first exit is found; with `tell`, until all exits of at most `limit` bytes are found.
@@ -205,11 +213,11 @@ class FrameSearch:
         """
         queue, look = self._queue, 0
         while queue and not self._done and queue[0][0] <= limit:
-            key, _, frame, node, before, piece, doubted = heappop(queue)
+            key, negated, _, frame, node, before, piece, doubted = heappop(queue)
             if node in frame.came:
                 continue
             if not frame.waiting:
-                frame.parked.append((key, node, before, piece, doubted))
+                frame.parked.append((-negated, node, before, piece, doubted))
             elif isinstance(node, Exit):
                 self._exit(frame, node, before)
             else:
@@ -220,7 +228,7 @@ class FrameSearch:
                     check_patience()
                     look = self._pushed + LOOK_EVERY
                 frame.came[node] = before, piece, doubted
-                self._visit(frame, node, key)
+                self._visit(frame, node, -negated)
 
     @property
     def is_over(self) -> bool:
@@ -235,28 +243,33 @@ class FrameSearch:
         return not self._done
 
     def _frame(self, start: FrameNode, key: int, *, one: bool) -> _NodeSearch:
-        """The search from `start`. If none has started, a new one begins."""
+        """The search from `start`. If none has started, a new one begins, whose first entry has this key."""
         frame = self._frames.get((start, one))
         if frame is None:
             frame = self._frames[start, one] = _NodeSearch(start, one)
-            self._push(key, frame, start, None)
+            self._push(key - self._bound(start), frame, start, None)
         return frame
 
+    def _bound(self, node: FrameNode | Exit) -> int:
+        """A lower bound of the bytes from a node out of its frame."""
+        return 0 if isinstance(node, Exit) else self._least.get(node[0], 0)
+
     def _push(
-        self, key: int, frame: _NodeSearch, node: FrameNode | Exit, before: FrameNode | None, piece: Rope = EMPTY,
+        self, cost: int, frame: _NodeSearch, node: FrameNode | Exit, before: FrameNode | None, piece: Rope = EMPTY,
         *, doubted: bool = False,
     ) -> None:  # fmt: skip
         if node not in frame.came:
             self._pushed += 1
-            heappush(self._queue, (key, self._pushed, frame, node, before, piece, doubted))
+            entry = cost + self._bound(node), -cost, self._pushed, frame, node, before, piece, doubted
+            heappush(self._queue, entry)
 
-    def _visit(self, frame: _NodeSearch, node: FrameNode, key: int) -> None:
+    def _visit(self, frame: _NodeSearch, node: FrameNode, cost: int) -> None:
         """Follows the edges, calls and gotos of a node."""
         state = node[0]
         if self._short_cuts:
             known = self._known.first.get(node) if frame.one else None
             if known is not None:
-                self._push(key + known.text.size, frame, frame.continued(node, known), node)
+                self._push(cost + known.text.size, frame, frame.continued(node, known), node)
                 return
             state = self._automaton.way_out(state)
         try:
@@ -267,14 +280,14 @@ class FrameSearch:
         if node[1] and self._short_cuts and self._is_covered(frame, node, state):
             return
         _, _, n_edges, action, a, b, _, _ = self._tables.row(state)
-        taken = self._take_edges(frame, node, key, state) if n_edges else node[2]
+        taken = self._take_edges(frame, node, cost, state) if n_edges else node[2]
         if action & 3 == GOTO:
             tested = action & EAGER != 0
-            self._push(key, frame, (a, 0, taken), node, doubted=tested)
+            self._push(cost, frame, (a, 0, taken), node, doubted=tested)
             if tested and b:
-                self._push(key, frame, (b, 0, taken), node, doubted=True)
+                self._push(cost, frame, (b, 0, taken), node, doubted=True)
         elif action & 3 == CALL:
-            self._call(frame, node, key, (a, 0, taken), b)
+            self._call(frame, node, cost, (a, 0, taken), b)
         elif action & 3 == POP:
             bare = Exit(EMPTY, a, taken, False)
             if not any(_serves_as_well(earlier, bare) for earlier in frame.exits if not earlier.doubted):
@@ -295,28 +308,28 @@ class FrameSearch:
             return False
         return counter > least
 
-    def _take_edges(self, frame: _NodeSearch, node: FrameNode, key: int, state: int) -> int:
+    def _take_edges(self, frame: _NodeSearch, node: FrameNode, cost: int, state: int) -> int:
         """Follows the edges of a state. Returns the bytes that the state's miss does not get."""
         edges = self._tables.edges_of(state)
         if len(edges) == 1 and not node[2] and 0 < edges[0][2] < INC:  # within a literal, as most states are
             first, last, target = edges[0]
             span = (1 << last + 1) - (1 << first)
             rest, behind = self._tables.literal(target)
-            self._push(key + 1 + len(rest), frame, (behind, node[1], 0), node, _BYTES[_one_of(span)] + Rope(rest))
+            self._push(cost + 1 + len(rest), frame, (behind, node[1], 0), node, _BYTES[_one_of(span)] + Rope(rest))
             return span
         reached, taken = moves(self._tables, state, node[1], node[2])
         low = self._tables.row(state)[LO]
         missing = low - node[1]
         loops = (free for free, edge, _ in reached if missing > 0 and edge & INC and edge & TARGET == state)
         if loop := next(loops, 0):  # count up to the lower bound at once: no other path counts faster
-            self._push(key + missing, frame, (state, low, 0), node, _BYTES[_one_of(loop)] * missing)
+            self._push(cost + missing, frame, (state, low, 0), node, _BYTES[_one_of(loop)] * missing)
             reached = [move for move in reached if not move[1] & (INC | ROOM)]
         # Of paths with the same cost, the one with the lowest byte comes first, whatever the order of the edges.
         for byte, following in sorted((_one_of(free), (edge & TARGET, after, 0)) for free, edge, after in reached):
-            self._push(key + 1, frame, following, node, _BYTES[byte])
+            self._push(cost + 1, frame, following, node, _BYTES[byte])
         return taken
 
-    def _call(self, frame: _NodeSearch, node: FrameNode, key: int, callee: FrameNode, ret: int) -> None:
+    def _call(self, frame: _NodeSearch, node: FrameNode, cost: int, callee: FrameNode, ret: int) -> None:
         """Continues after the exits of a callee."""
 
         def returned(exit_: Exit) -> bool:
@@ -324,18 +337,19 @@ class FrameSearch:
             barred = self._known.harmful(state, exit_.barred) if state else 0
             if state:
                 self._push(
-                    key + exit_.text.size, frame, (state, node[1], barred), node, exit_.text, doubted=exit_.doubted
+                    cost + exit_.text.size, frame, (state, node[1], barred), node, exit_.text, doubted=exit_.doubted
                 )
             return ret < 0 or barred != 0
 
         known = self._known.first.get(callee) if self._short_cuts and ret >= 0 else None
         if known is not None and not returned(known):
             return
-        inner = self._frame(callee, key, one=ret >= 0)
+        inner = self._frame(callee, cost + self._bound(node), one=ret >= 0)
         if all(returned(exit_) for exit_ in inner.exits):
             inner.waiting.append(returned)
-            for cost, waited, before, piece, doubted in inner.parked:
-                self._push(max(cost, key), inner, waited, before, piece, doubted=doubted)
+            key = cost + self._bound(node)
+            for reached, waited, before, piece, doubted in inner.parked:
+                self._push(max(reached, key - self._bound(waited)), inner, waited, before, piece, doubted=doubted)
             inner.parked.clear()
 
     def _exit(self, frame: _NodeSearch, exit_: Exit, last: FrameNode | None) -> None:

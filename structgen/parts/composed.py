@@ -70,6 +70,7 @@ class Composed(Automaton):
         """By the states in `_threads` that lexers of grammars have, what gives the state of other threads."""
         self.values: dict[int, Entered] = {}
         """By the state after a JSON value in a grammar, its part."""
+        self.sample: bytes | None = None  # what may be a whole text
         self._nested = 0
         self.plan = plan
         self._ends: dict[int, bool] = {}  # of states of threads, written or not: may the frame end?

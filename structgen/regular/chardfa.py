@@ -68,6 +68,23 @@ class CharDfa:
         return len(self.final) == 2 and self.final[1] == 1 and self.bounds.tolist() == [0, 0xD800, 0xE000]
 
     @cached_property
+    def shortest(self) -> str:
+        """A member with the fewest characters; the empty set has none, and gives the empty text."""
+        begins, known, todo = (
+            dict(zip(self.classes[::-1].tolist(), self.bounds[::-1].tolist(), strict=True)),
+            {0, 1},
+            [(1, "")],
+        )
+        for state, text in todo:
+            if self.final[state]:
+                return text
+            for kind, target in enumerate(self.next[state].tolist()):
+                if target not in known:
+                    known.add(target)
+                    todo.append((target, text + chr(begins[kind])))
+        return ""
+
+    @cached_property
     def kinds(self) -> tuple[tuple[int, ...], NDArray[np.int32]]:
         """The different masks in `final`, and the index of each state's mask among them."""
         indices = {mask: index for index, mask in enumerate(dict.fromkeys(self.final))}

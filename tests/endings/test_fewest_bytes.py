@@ -9,6 +9,7 @@ import json
 import random
 import time
 import tracemalloc
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -16,12 +17,15 @@ import pytest
 from structgen.automaton.machine import Automaton
 from structgen.automaton.table_format import DONE, TARGET
 from structgen.constraints.basic import Choice, JsonSchema, Regex
+from structgen.constraints.languages import GBNF, Lark
 from structgen.endings.closing import UNKNOWN, Closing
 from structgen.endings.fewest_bytes import Distances
 from structgen.endings.frame_search import Exit, FrameSearch, NoWayOut
+from structgen.errors import OptionError
 from structgen.masks import Grammar, Matcher
 from structgen.options import Whitespace
 from structgen.values.name_frames import NameWriter
+from tests.constraints.test_grammars import random_grammar
 from tests.support.matching import byte_vocabulary
 from tests.support.speed import at_usual_speed
 from tests.support.tables import cases
@@ -32,7 +36,7 @@ MAX_BYTES = 9
 MAX_POSITIONS = 4_000
 
 
-def brute_force(grammar: Grammar, position: int) -> int | None:
+def brute_force(grammar: Grammar, position: int, most: int = MAX_POSITIONS) -> int | None:
     """The fewest bytes to an end, by trying all bytes level by level; None where that goes too far."""
     level, seen = [position], {position}
     for length in range(MAX_BYTES + 1):
@@ -40,7 +44,7 @@ def brute_force(grammar: Grammar, position: int) -> int | None:
             return length
         after = (grammar.advance(at, byte) for at in level for byte in range(256))
         level = [at for at in after if at >= 0 and at not in seen and not seen.add(at)]
-        if len(seen) > MAX_POSITIONS:
+        if len(seen) > most:
             return None
     return None
 
@@ -352,3 +356,41 @@ def test_long_strings_are_not_written_out() -> None:
     assert end.size == 3 * (3 * (400_000 + 2) + len("[, , ]")) + len("[, , ]")
     assert end.first(5) == b'[["aa'
     assert end.after(end.size - 5).read() == b'aa"]]'
+
+
+AMBIGUOUS = 'start: "a" start "a" | "x"+ start? "x"+'
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_no_shorter_way_exists_in_a_grammar(seed: int) -> None:
+    """Bounds of the lexemes that follow lead the search: in random grammars, which may be ambiguous."""
+    grammars, compared = [Lark(AMBIGUOUS).compile(byte_vocabulary())], 0
+    for each in range(seed, 16, 2):
+        with suppress(OptionError):  # it has no text
+            grammars.append(GBNF(random_grammar(each)[1], start="start").compile(byte_vocabulary()))
+    for grammar in grammars:
+        draw, matcher = random.Random(seed), grammar.matcher()
+        for _ in range(6):
+            wanted = brute_force(grammar, matcher.position, 500)
+            if wanted is not None:
+                compared += 1
+                assert len(distance(grammar, matcher.position)) == wanted, (grammar, matcher.text)
+            choices = [token for token in tokens_of(matcher.mask()) if token < 128]
+            if not choices:
+                break
+            matcher.advance(draw.choice(choices))
+    assert compared > 30
+
+
+@pytest.mark.parametrize(
+    ("begun", "end"), [("a" * 60, "xx" + "a" * 60), ("ax" * 3 + "x" * 20, "axaxa"), ("[" * 700, "")]
+)
+def test_ends_of_ambiguous_and_of_deep_texts_take_few_states(begun: str, end: str) -> None:
+    """Without bounds, all words of as many letters were tried; and each frame took a frame of Python."""
+    rules = AMBIGUOUS if begun[0] == "a" else 'start: "[" start* "]"'
+    grammar = Lark(rules).compile(byte_vocabulary())
+    matcher = grammar.matcher()
+    for byte in begun.encode():
+        matcher.advance(byte)
+    assert len(distance(grammar, matcher.position)) == len(end or begun)
+    assert grammar.automaton.tables.n_states < 2_000

@@ -113,6 +113,10 @@ class ByteLexers:
         """The lexemes with other numbers of the slots."""
         return tuple(sorted({each._replace(slot=numbers[each.slot]) for each in lexemes}))
 
+    def terminals_of(self, lexemes: Iterable[Lexeme]) -> set[tuple[int, int]]:
+        """The slots and the terminals of lexemes."""
+        return {(each.slot, each.terminal) for each in lexemes}
+
     def slots_of(self, lexemes: Iterable[Lexeme]) -> set[int]:
         """The slots in which lexemes began."""
         return {each.slot for each in lexemes}

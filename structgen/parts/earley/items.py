@@ -15,11 +15,12 @@ each place from which it was called: a node of the graph-structured stack of a G
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 from structgen.errors import LimitExceeded
 from structgen.memo import cached_method
-from structgen.parts.earley.symbols import Rules, Symbols
+from structgen.parts.earley.symbols import UNKNOWN, Rules, Symbols
 
 MAX_READINGS = 128
 """The largest number of different returns in the items after a lexeme."""
@@ -77,6 +78,8 @@ class ItemSets:
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
         self._returns: dict[Items, Return] = {LEAVES_ONLY: BELOW}
+        self._places: dict[Return, dict[Return, Return]] = {}  # by what is placed below
+        self._least: dict[Return, int] = {BELOW: 0}
         self._groups: dict[frozenset[tuple[Hashable, Items]], dict[Hashable, Return]] = {}
 
     @cached_method
@@ -137,6 +140,27 @@ class ItemSets:
             )
         return frozenset(found)
 
+    def least(self, items: Iterable[Item]) -> int:
+        """A lower bound of the lexemes that follow in the frame."""
+        ways = (sum(map(self.rules.least, symbols)) + self.least_after(back) for symbols, back in items)  # type: ignore[arg-type]
+        return min(ways, default=UNKNOWN)
+
+    def least_after(self, back: Return) -> int:
+        """A lower bound of the lexemes that follow a rule in the frame: the shortest way to `BELOW` (Dijkstra)."""
+        known, seen, queue, pushed = self._least, set[Return](), [(0, 0, back)], 0
+        while back not in known:
+            size, _, each = heappop(queue) if queue else (UNKNOWN, 0, BELOW)
+            if each is BELOW:
+                known[back] = size
+            elif each not in seen:
+                seen.add(each)
+                for symbols, other in each.items:
+                    assert isinstance(other, Return)
+                    reached = size + sum(map(self.rules.least, symbols)) + known.get(other, 0)
+                    pushed += 1
+                    heappush(queue, (reached, pushed, BELOW if other in known else other))
+        return known[back]
+
     @cached_method
     def single(self, symbols: Symbols) -> Return:
         """The return to one item, at the end of which is that of the frame."""
@@ -146,12 +170,31 @@ class ItemSets:
         """The items with `below` in place of `BELOW`."""
         return frozenset((symbols, self._placed(back, below)) for symbols, back in items)  # type: ignore[arg-type]
 
-    @cached_method
     def _placed(self, back: Return, below: Return) -> Return:
         if not back.relative:
             return back
-        if back is BELOW:
-            return below
+        known = self._places.setdefault(below, {BELOW: below})
+        todo = [] if back in known else [back]
+        while todo:
+            each = todo[-1]
+            left = () if each.group else [other for _, other in each.items if other.relative and other not in known]  # type: ignore[union-attr]
+            todo += left  # type: ignore[arg-type]
+            if not left:
+                known[todo.pop()] = self._group_placed(each, below) if each.group else self._alone_placed(each, known)
+        return known[back]
+
+    def _alone_placed(self, back: Return, known: Mapping[Return, Return]) -> Return:
+        """A return that is in no cycle, where those are placed to which it leads."""
+        items = set[Item]()
+        for symbols, other in back.items:
+            placed = known[other] if other.relative else other  # type: ignore[union-attr,index]
+            if symbols or placed is BELOW:
+                items.add((symbols, placed))
+            else:
+                items |= placed.items  # type: ignore[union-attr]
+        return self._kept(frozenset(items))
+
+    def _group_placed(self, back: Return, below: Return) -> Return:
         labels: dict[Return, _Called] = {}
         callers: dict[Hashable, set[Item]] = {}
         todo = [back]

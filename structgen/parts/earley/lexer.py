@@ -138,6 +138,10 @@ class Lexers:
         """The lexemes with other numbers of the slots."""
         return tuple(sorted({numbers[each >> SLOT_SHIFT] << SLOT_SHIFT | each & STATE for each in lexemes}))
 
+    def terminals_of(self, lexemes: Iterable[int]) -> set[tuple[int, int]]:
+        """The slots and the terminals of lexemes."""
+        return {(each >> SLOT_SHIFT, int(self.owner[each & STATE])) for each in lexemes}
+
     def slots_of(self, lexemes: Iterable[int]) -> set[int]:
         """The slots in which lexemes began."""
         return {each >> SLOT_SHIFT for each in lexemes}

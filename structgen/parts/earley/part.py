@@ -20,7 +20,7 @@ from structgen.parts.earley.items import BELOW, LEAVES, Items, ItemSet, ItemSets
 from structgen.parts.composed import Composed
 from structgen.parts.earley.byte_lexer import ByteLexers, is_text
 from structgen.parts.earley.lexer import Ended, Lexed, Lexers, Terminal
-from structgen.parts.earley.symbols import END, Rules
+from structgen.parts.earley.symbols import END, UNKNOWN, Rules
 from structgen.parts.parts import Entered, Families, Nested, Part, Plan, Skips, Words
 
 Slots = tuple[ItemSet, ...]
@@ -137,11 +137,24 @@ class Parser:
 
     def _above(self, back: Return, arrival: Arrival) -> int:
         """The state that continues in a frame that returns to `back`."""
-        return self._automaton.tables.call(self.entered(arrival), -self._below(back))
+        state = self._automaton.tables.call(self.entered(arrival), -self._below(back))
+        return self._bounded(state, self.sets.least(arrival.items) + self.sets.least_after(back))  # type: ignore[arg-type]
+
+    def _bounded(self, state: int, lexemes: int) -> int:
+        """Tells the search for an end how many lexemes follow at least. Returns the state.
+
+        Each has a byte or more. Two are left out: a fork is left with a byte of the next lexeme, and where a lexeme
+        that continues at a fork may be complete, nothing of it need follow.
+        """
+        bounds = self._automaton.least_out
+        bounds[state] = min(bounds.get(state, UNKNOWN), max(0, lexemes - 2))
+        return state
 
     @cached_method
     def _below(self, back: Return) -> int:
-        return -self._automaton.returns(lambda outcome: self._landed(back, self._outcomes.things[outcome]))
+        ret = self._automaton.returns(lambda outcome: self._landed(back, self._outcomes.things[outcome]))
+        self._automaton.least_out[ret] = self.sets.least_after(back)
+        return -ret
 
     def _landed(self, back: Return, left: Arrival | Forked) -> int:
         """The state after a frame above `back` was left."""
@@ -157,7 +170,8 @@ class Parser:
     def _read(self, items: ItemSet) -> int:
         """The state that reads the next lexeme."""
         lexers = self._lexers(items)
-        return self._reading(lexers, (items,), lexers.started(0, (*items.after, *items.skips)))
+        state = self._reading(lexers, (items,), lexers.started(0, (*items.after, *items.skips)))
+        return self._bounded(state, self.sets.least(items.kernel))
 
     def _lexers(self, items: ItemSet) -> Lexers | ByteLexers:
         return self.lexers if self.by_bytes.needed.isdisjoint(items.after) else self.by_bytes
@@ -170,7 +184,9 @@ class Parser:
     @cached_method
     def _returns(self, lexers: Lexers | ByteLexers, slots: Slots) -> int:
         lexed = self.lexers.outcomes.things
-        return -self._automaton.returns(lambda outcome: self._lexed(lexers, slots, lexed[outcome]))
+        ret = self._automaton.returns(lambda outcome: self._lexed(lexers, slots, lexed[outcome]))
+        self._automaton.least_out[ret] = max(0, min(self.sets.least(each.kernel) for each in slots) - 1)
+        return -ret
 
     def _lexed(self, lexers: Lexers | ByteLexers, slots: Slots, lexed: Lexed) -> int:
         """The state after a lexeme."""
@@ -213,7 +229,15 @@ class Parser:
             reads = [self._read_beside(fork.lexers, slots, reached, each.going, each.kind) for each in alike]
             self.lexers.make([each[1] for each in reads if each])
         read = self._read_beside(fork.lexers, slots, reached, fork.going, fork.kind)
-        return self._reading(fork.lexers, *read) if read else 0
+        if read is None:
+            return 0
+        slots, lexemes = read
+        ways = [self._least_after(slots[slot], terminal) for slot, terminal in fork.lexers.terminals_of(lexemes)]
+        return self._bounded(self._reading(fork.lexers, *read), min(ways))
+
+    @cached_method
+    def _least_after(self, items: ItemSet, terminal: int) -> int:
+        return self.sets.least(items.kernel if terminal in items.skips else items.after[terminal])
 
     @cached_method
     def _read_beside(
@@ -241,4 +265,6 @@ class Grammar(Nested):
     def enter(self, automaton: Automaton, families: Families) -> Entered:
         assert isinstance(automaton, Composed)
         parser = Parser(automaton, self.plan)
+        if automaton.plan is self:
+            automaton.sample = parser.rules.short_text()
         return Entered(parser.start, nonempty=not parser.rules.all_empty(parser.rules.start[:-1]))

@@ -7,15 +7,22 @@ been read, so a bound of a million costs no more than the items that come.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from structgen.memo import cached_method
-from structgen.parts.parts import Either, Loop, Part, Plan, RulePlan, Series, children, plans_in
+from structgen.parts.parts import (
+    Either, JsonValue, Loop, Part, Plan, RulePlan, Series, Words, children, plans_in,
+)  # fmt: skip
 
 END = 0
 """The terminal at the end of a whole text."""
 Symbols = tuple[int, ...]
+MAX_PIECES = 200
+"""The number of lexemes of a `short_text`."""
+UNKNOWN = 1 << 40
+"""More lexemes than any text has."""
 
 
 class _Counted(NamedTuple):
@@ -49,6 +56,7 @@ class Rules:
             for child in children(each):
                 self._callers.setdefault(child, []).append(each)
         self._find_empty()
+        self._find_least()
         self.start = (*self.sequence(plan), END)
         self.follows = self._follow_sets(plan)
 
@@ -94,6 +102,26 @@ class Rules:
             return of.done >= of.loop.minimum or (of.loop.next if of.done else of.loop.item) in self._empty
         return of in self._empty
 
+    def short_text(self) -> bytes | None:
+        """What may be a text of few lexemes, if what is skipped keeps them apart; None if it is not known."""
+        pieces, todo, between = list[str](), [self._plans[0]], ""
+        while todo:
+            each = todo.pop()
+            if each in self._empty:
+                continue
+            if isinstance(each, Series):
+                todo += reversed(each.items)
+            elif isinstance(each, Loop):
+                todo += [*[each.next] * min(each.minimum - 1, MAX_PIECES), each.item]
+            elif not isinstance(each, Part):
+                todo.append(self._shortest[each])
+            elif not isinstance(each, Words) or len(pieces) + len(todo) > MAX_PIECES:
+                return None
+            else:
+                pieces += [between, each.language.shortest]
+                between = each.skips.languages[0].shortest if each.skips else ""
+        return "".join(pieces).encode()
+
     def all_empty(self, symbols: Symbols) -> bool:
         """May a text of some symbols be empty?"""
         return all(map(self.may_be_empty, symbols))
@@ -106,6 +134,46 @@ class Rules:
         """The terminals with which each rule begins that is never empty, as bits."""
         rules = (each for each in self._plans if isinstance(each, RulePlan) and each not in self._empty)
         return (self._first[each] for each in rules if self._first[each])
+
+    @cached_method
+    def least(self, symbol: int) -> int:
+        """A lower bound of the lexemes in a text of a symbol."""
+        if symbol >= 0:
+            part = self.parts[symbol]
+            return 0 if part is None else self._least[part]
+        of = self._made[-symbol - 1]
+        if not isinstance(of, _Counted):
+            return self._least[of]
+        missing = of.loop.minimum - of.done
+        if missing <= 0:
+            return 0
+        first = of.loop.next if of.done else of.loop.item
+        return self._least[first] + (missing - 1) * self._least[of.loop.next]
+
+    def _find_least(self) -> None:
+        """The least numbers of lexemes of all plans (Knuth's algorithm, 1977, without its queue)."""
+        least = self._least = dict.fromkeys(self._plans, UNKNOWN)
+        self._shortest: dict[Plan, Plan] = {}  # of several, the one with the fewest lexemes
+        least.update(
+            (part, int(isinstance(part, (Words, JsonValue)) and part not in self._empty)) for part in self._numbers
+        )
+        plans = deque[Plan](self._plans)
+        while plans:
+            each = plans.popleft()
+            if isinstance(each, Series):
+                known = sum(least[item] for item in each.items)
+            elif isinstance(each, Loop):
+                known = least[each.item] + (each.minimum - 1) * least[each.next] if each.minimum else 0
+            elif isinstance(each, Part):
+                known = least[each]
+            else:
+                best = min(children(each), key=least.__getitem__)
+                known = least[best]
+                if known < least[each]:
+                    self._shortest[each] = best
+            if known < least[each]:
+                least[each] = known
+                plans += self._callers.get(each, ())
 
     def _find_empty(self) -> None:
         todo = [*self._empty, *(each for each in self._plans if each not in self._empty and self._is_empty(each))]
