@@ -18,6 +18,7 @@ from structgen.automaton.tables import Tables
 from structgen.patience import check_patience
 from structgen.regular.quotes import Quotation
 
+_WANT, _ARGUMENT = Machine.want, Machine.argument
 MAX_AHEAD = 300
 """The number of states after a long list that are written when the schema is compiled."""
 
@@ -306,8 +307,8 @@ class Automaton:
     def provide(self) -> None:
         """Provides what a kernel wants that has stopped."""
         machine = self.tables.machine
-        want, argument = machine[Machine.want], machine[Machine.argument]
-        machine[Machine.want] = WANT_NOTHING
+        want, argument = machine[_WANT], machine[_ARGUMENT]
+        machine[_WANT] = WANT_NOTHING
         if want == WANT_FRAMES:
             self.tables.grow_frames()
         elif want == WANT_RETURN:

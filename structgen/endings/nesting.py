@@ -8,6 +8,7 @@ token leads too deep, those that lead least deep are left.
 from __future__ import annotations
 
 import re
+from functools import cached_property
 
 import numpy as np
 
@@ -41,11 +42,15 @@ class Nesting:
 
     def __init__(self, grammar: Grammar, most: int = DEFAULT_DEPTH) -> None:
         self.most, self._grammar = most, grammar
-        self._bytes = Bytewise(grammar.automaton)
 
     def is_near(self, position: int) -> bool:
         """May this many containers be open that the next token comes to the bound?"""
-        return self._frames_in(position >> FRAME_SHIFT & FRAME_MASK) + NEAR > self.most
+        frame = position >> FRAME_SHIFT & FRAME_MASK  # its parents have lower numbers, so there are no more than that
+        return frame + NEAR > self.most and self._frames_in(frame) + NEAR > self.most
+
+    @cached_property
+    def _bytes(self) -> Bytewise:
+        return Bytewise(self._grammar.automaton)
 
     @cached_up_to(KEPT)
     def _frames_in(self, frame: int) -> int:

@@ -21,6 +21,8 @@ from structgen.masks.string_slices import Uint32
 from structgen.masks.walk import fill
 from structgen.vocabulary import Vocabulary
 
+_LIKE, _PHASE = Machine.like, Machine.phase
+
 
 class Question(NamedTuple):
     """A test that must be answered before it is known whether a token is allowed."""
@@ -137,8 +139,8 @@ class Transitions:
 
     def _fill(self, position: int, address: int, answer: int, like: Uint32 | None = None) -> int:
         """Calls `walk.fill` until it is done. `like` is the row from which it starts (see `text_walk`)."""
-        self._machine[Machine.like] = 0 if like is None else like.ctypes.data
-        self._machine[Machine.phase] = 0
+        self._machine[_LIKE] = 0 if like is None else like.ctypes.data
+        self._machine[_PHASE] = 0
         while (ends := fill(self._base, position, address, answer)) < 0:
             self.automaton.provide()
         return ends

@@ -17,6 +17,7 @@ from structgen.demo.tasks import Person
 from structgen.given_prompts import GivenPrompts
 from structgen.models.forward import forward_for
 from structgen.models.hosts.forward import HostForward
+from structgen.models.layers import KNOWS_STATES
 from structgen.models.prefixes import ID_BYTES, LEAST, PrefixTree, Remembered, common, prefixes_of
 from structgen.models.recurrent import ONE_BY_ONE
 from structgen.models.row import Row
@@ -109,7 +110,8 @@ def test_rows_read_as_if_nothing_were_remembered(name, bound):
                     continue
                 row.ids += [rng.randrange(2, WIDTH) for _ in range(rng.choice([1, 1, 5]))]
         assert prefixes_of(module).nbytes <= bound
-    assert (cached > 60) == (name != "rwkv") or bound < 1 << 20
+    keeps = name != "rwkv" and (KNOWS_STATES or not forward.why_slow)  # an older release of transformers
+    assert (cached > 60) == keeps or bound < 1 << 20
 
 
 @pytest.fixture(scope="module")

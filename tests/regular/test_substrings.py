@@ -11,6 +11,7 @@ from structgen.errors import LimitExceeded
 from structgen.regular.quotes import SPACES, WHOLE, MissingSource, Quotation, Source
 from structgen.regular.substrings import FIRST_CHARACTER, SYMBOL, TO, quote_language, substrings
 from tests.regular.test_quotes import hostile_texts
+from tests.support.speed import at_usual_speed
 
 
 def language(quotation: Quotation) -> set[str]:
@@ -67,9 +68,8 @@ def test_a_source_of_100_kilobytes_takes_few_milliseconds() -> None:
     words = ["Zürich", "and", "the", "source", "of", "“quotes”", "line\n", "x"]
     text = " ".join(words[(i * i + i // 7) % 8] + str(i % 97) for i in range(9_000))[:100_000]
     for whole in ("characters", "words"):
-        substrings(Quotation(whole, source=Source.of(text[:50])))  # compiles the kernels
         began = time.process_time()
         automaton = substrings(Quotation(whole, source=Source.of(text)))
-        assert time.process_time() - began < 0.5
+        assert at_usual_speed(time.process_time() - began) < 0.5
         assert len(automaton.least) < 2 * len(text)
         assert len(automaton.edges) < 3 * len(text)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from structgen.memo import kept_in, schema_cache
 from structgen.patience import check_patience
-from structgen.regular.chardfa import LANGUAGES, CharDfa, combine, complement, from_pattern, intersect, less
+from structgen.regular.chardfa import LANGUAGES, CharDfa, combine, complement, from_pattern, intersect, less, literals
 from structgen.values.sets.multiples import common_step, multiples_dfa
 from structgen.values.sets.decimals import (
     DIGITS_ALONE, EXACT_DIGITS, LARGEST_WHOLE, WHOLE_DIGITS, exact_decimal, held_exactly_dfa, is_held_exactly,
@@ -109,6 +109,8 @@ def _language(numbers: Numbers, finite: bool) -> tuple[CharDfa, bool]:
     """
     check_patience()
     numbers.check_only("number_language", *_BOUNDS, "integer", "literals", "plain", "multiples", "without")
+    if any(other.only("multiples") and _has_steps_of(other, numbers) for other in numbers.without):
+        return literals(()), True
     notations: tuple[CharDfa, ...] = ()
     if finite and not numbers.integer and numbers.literals is None and (numbers.multiples or numbers.without):
         step = _step(numbers) or _ONE
@@ -303,12 +305,17 @@ def _plainly_inhabited(numbers: Numbers) -> bool:
     )
 
 
+def _has_steps_of(outer: Numbers, inner: Numbers) -> bool:
+    """Do the steps show that each number of `inner` is a multiple of those of `outer`?"""
+    steps, wanted = _step(inner), _step(outer)
+    return wanted is None or (steps is not None and (steps / wanted).denominator == 1)
+
+
 def _covers(outer: Numbers, inner: Numbers) -> bool:
     """True only when steps and bounds show that every number of `inner` is one of `outer`."""
     if not outer.only(*_BOUNDS, "integer", "multiples"):
         return False
-    steps, wanted = _step(inner), _step(outer)
-    if wanted is not None and (steps is None or (steps / wanted).denominator != 1):
+    if not _has_steps_of(outer, inner):
         return False
     bounds = Numbers(False, outer.minimum, outer.maximum, outer.exclusive_minimum, outer.exclusive_maximum)
     all_inner = number_dfa(replace(inner, multiples=(), without=(), plain=False))
