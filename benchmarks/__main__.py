@@ -24,6 +24,7 @@ BENCHMARKS = {
     "canonical": "canonical tokens of each kind of tokenizer, judged by the tokenizer itself",
     "chat_cases": "turns of real models that the call formats read",
     "hosts": "whether every loop and engine writes the same text",
+    "edges": "constraints that are easy to get wrong, in each mask engine",
     "peers": "what the comparison says of outlines and guidance",
     "providers": "what of MaskBench OpenAI, Anthropic, Gemini and Mistral take",
     "gpu": "checks and times the loop on a device",
