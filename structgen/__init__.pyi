@@ -13,6 +13,7 @@ from structgen import testing as testing
 from structgen.api import agenerate as agenerate
 from structgen.api import generate as generate
 from structgen.batch_jobs.job import extract_many as extract_many
+from structgen.batch_jobs.windowed import extract as extract
 from structgen.calling.running import arun as arun
 from structgen.calling.running import astream_run as astream_run
 from structgen.calling.running import run as run
@@ -34,7 +35,6 @@ from structgen.constraints.languages import Lark as Lark
 from structgen.constraints.quotes import Quote as Quote
 from structgen.decoding.choosing.replaying import replay as replay
 from structgen.decoding.generation import Generation as Generation
-from structgen.documents.extracting import extract as extract
 from structgen.documents.windows import Windows as Windows
 from structgen.errors import BudgetWarning as BudgetWarning
 from structgen.errors import OptionError as OptionError

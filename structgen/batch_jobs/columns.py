@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from structgen.arguments import is_listed, require
 from structgen.decoding.confidence import Field
 from structgen.decoding.generation import Generation
+from structgen.documents.layout import Document
 from structgen.json_text.pointers import unescaped
+from structgen.regular.quotes import Place
 
 CONFIDENCE, PROBABILITIES, PLACES, SOURCE = "confidence", "probabilities", "places", "source"
+LAYOUT = "layout"
+"""Beside the source of a PDF: its pages, and the boxes of its words."""
 
 
 def _confidence(made: Generation[Any]) -> dict[str, float]:
@@ -34,10 +38,26 @@ def _scalars(made: Generation[Any]) -> Iterator[tuple[str, Field]]:
     return ((pointer, each) for pointer, each in made.fields.items() if pointer not in containers)
 
 
+def places_of(places: Mapping[str, Sequence[Place]], document: Document | None = None) -> dict[str, Any]:
+    """Places as data, by JSON pointer; those in a PDF with their boxes.
+
+    Args:
+        document: what the input's field `text` is from.
+    """
+    found = {pointer: list(map(asdict, each)) for pointer, each in places.items()}
+    if document is None or not document.pages:
+        return found
+    for each in found.values():
+        for place in each:
+            if place["document"] in ("", "text"):
+                place["boxes"] = [box._asdict() for box in document.boxes(place["start"], place["end"])]
+    return found
+
+
 COLUMNS: dict[str, Callable[[Generation[Any]], Any]] = {
     CONFIDENCE: _confidence,
     PROBABILITIES: _probabilities,
-    PLACES: lambda made: {pointer: list(map(asdict, places)) for pointer, places in made.quotes.items()},
+    PLACES: lambda made: places_of(made.quotes),
     SOURCE: lambda made: dict(made.sources),
     "truncated": lambda made: list(dict.fromkeys(cap.pointer for cap in made.caps)),
     "seed": lambda made: made.seed,

@@ -20,6 +20,7 @@ from typing import Any, BinaryIO, cast
 from structgen.arguments import require
 from structgen.batch_jobs.rows import InputRow, row_of
 from structgen.batch_jobs.tables import CHUNK, arrow
+from structgen.documents.files import READERS, document_of, read_document
 from structgen.errors import OptionError, excerpt, quoted
 
 MARKS = {
@@ -32,7 +33,7 @@ GZIP = b"\x1f\x8b"
 DELIMITERS = ",;\t|"
 ROWS = ".jsonl", ".ndjson", ".csv", ".tsv", ".parquet"
 """Endings of files of rows."""
-OTHERS = ".xlsx", ".xls", ".ods", ".pdf", ".docx", ".zip", ".zst", ".bz2", ".xz", ".avro", ".orc", ".feather", ".arrow"
+OTHERS = ".xlsx", ".xls", ".ods", ".doc", ".pptx", ".zip", ".zst", ".bz2", ".xz", ".avro", ".orc", ".feather", ".arrow"
 """Endings of files that are no texts."""
 LONGEST = 2**31 - 1
 """The most characters of a cell that every platform takes."""
@@ -89,7 +90,12 @@ def rows_of_path(
         read = partial(_of_shards, path, files, encoding)
         return read(), lambda: sum(1 for _ in read())
     kind, is_gz = _kind(path)
-    require(kind not in OTHERS, "inputs", str(path), "text, JSON lines, CSV or Parquet: save it as one of them")
+    require(
+        kind not in OTHERS,
+        "inputs",
+        str(path),
+        "text, PDF, Word, HTML, JSON lines, CSV or Parquet: save it as one of them",
+    )
     if kind == ".parquet":
         require(not is_gz, "inputs", str(path), "a Parquet file as it is: it is compressed itself")
         return _of_parquet(path)
@@ -183,7 +189,14 @@ def _of_file(path: Path, name: str, encoding: str | None, folder: Path | None = 
         _require_within(path, folder)
         with opened(path) as file:
             data = file.read()
-        return InputRow(name, {"path": name, "text": decoded(data, encoding)}, source=source)
+        kind = _kind(path)[0]
+        if kind in READERS:
+            document = read_document(data, kind)
+        elif kind in (".html", ".htm"):
+            document = document_of(decoded(data, encoding))
+        else:
+            return InputRow(name, {"path": name, "text": decoded(data, encoding)}, source=source)
+        return InputRow(name, {"path": name, "text": document.text}, source=source, document=document)
     except BROKEN as error:
         return InputRow(name, error=f"{type(error).__name__}: {excerpt(error)}", source=source)
     except OptionError as error:

@@ -23,8 +23,10 @@ from structgen.batch_jobs.progress import progress_bar
 from structgen.batch_jobs.rows import InputRow, Prompt, require_fields
 from structgen.batch_jobs.running import ExtractionJob, RemoteJob
 from structgen.batch_jobs.settings import job_settings
+from structgen.batch_jobs.windowed import WindowedJob, window_limits
 from structgen.decoding.request import prepare
 from structgen.decoding.stream import in_one_run
+from structgen.documents.windows import Windows
 from structgen.errors import OptionError, Stopped, StructgenError, excerpt
 from structgen.given_prompts import GivenPrompts
 from structgen.models.model import as_model
@@ -49,6 +51,7 @@ class Extraction(Generic[T]):
 
     Attributes:
         done: the number of inputs with a whole result.
+        incomplete: with `windows`, how many of those done have lines that may be rows without a value.
         cut: the number of inputs whose result was cut short by a limit: `finish` is "closed_by_budget",
             "capped" or "length".
         failed: the number of inputs that were set aside with their error.
@@ -64,6 +67,7 @@ class Extraction(Generic[T]):
     cut: int = 0
     failed: int = 0
     skipped: int = 0
+    incomplete: int = 0
     tokens: int = 0
     seconds: float = 0.0
     results: list[dict[str, Any]] = field(default_factory=list, repr=False)
@@ -74,6 +78,7 @@ class Extraction(Generic[T]):
         self.failed += failed
         self.cut += cut
         self.done += not failed and not cut
+        self.incomplete += not failed and not cut and not outcome.entry.get("complete", True)
         self.tokens += outcome.tokens
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
@@ -90,7 +95,8 @@ class Extraction(Generic[T]):
         """The counts in words."""
         cut = f", {self.cut} cut short" if self.cut else ""
         before = f", {self.skipped} from before" if self.skipped else ""
-        return f"{self.done} done{cut}, {self.failed} failed{before}"
+        parts = f" ({self.incomplete} with lines that no value was made of)" if self.incomplete else ""
+        return f"{self.done} done{parts}{cut}, {self.failed} failed{before}"
 
 
 @overload
@@ -124,9 +130,9 @@ def extract_many(
 
     Args:
         model: as for `generate`.
-        inputs: the path of a folder of texts, or of files of rows; of a `.jsonl`, `.csv`, `.tsv` (each also with `.gz`)
-            or `.parquet` file; a table (pandas, polars, Arrow, a dataset of Hugging Face); or an iterable of texts,
-            dicts, chat messages or token ids.
+        inputs: the path of a folder of documents (text, HTML, PDF, Word), or of files of rows; of one document; of a
+            `.jsonl`, `.csv`, `.tsv` (each also with `.gz`) or `.parquet` file; a table (pandas, polars, Arrow, a
+            dataset of Hugging Face); or an iterable of texts, dicts, chat messages or token ids.
         schema: as for `generate`.
         prompt: a text with names of fields in braces (a text's field is `text`), or a function of the fields; None
             takes the field `text` as it is, or chat messages in a field `messages`.
@@ -137,10 +143,10 @@ def extract_many(
             that have changed, and those whose value was cut short under other `limits`. Model, schema, prompt and all
             other options must be those of that job.
         options: further ones of a job, see `help(structgen.batch_jobs.JobOptions)`. The prompt: `chat`,
-            `prompt_schema`, `examples`. What a result says: `id`, `keep`, `columns`, `several`, `escape_formulas`. The
-            course of the job: `progress`, `on_entry`, `cancel`, `max_failures`, `encoding`. And those of `generate`,
-            with one `sampling`, `limits` and `guards` for all inputs. A seed of `sampling` gives each value its own,
-            which follows from it and the value's id.
+            `prompt_schema`, `examples`; `windows` for long documents. What a result says: `id`, `keep`, `columns`,
+            `several`, `escape_formulas`. The course of the job: `progress`, `on_entry`, `cancel`, `max_failures`,
+            `encoding`. And those of `generate`, with one `sampling`, `limits` and `guards` for all inputs. A seed of
+            `sampling` gives each value its own, which follows from it and the value's id.
 
     Raises:
         RequestError: `out` exists already, the inputs cannot be read, or an option or the schema cannot work.
@@ -149,7 +155,9 @@ def extract_many(
     """
     resume = flag_of("resume", resume)
     require(not resume or out is not None, "resume", resume, "out= with it: only a job with files can be resumed")
-    job, call = JobOptions.split({"prompt": prompt, "resume": resume, **options})
+    windows = options.get("windows")
+    given = {"limits": window_limits(windows), **options} if isinstance(windows, Windows) else options
+    job, call = JobOptions.split({"prompt": prompt, "resume": resume, **given})
     is_remote, any_prompt = isinstance(model, Remote), GivenPrompts.of("x")
     owner: Any = model if is_remote else as_model(model, options.get("tokenizer"))
     if is_remote:  # raises what is wrong for every input
@@ -159,7 +167,8 @@ def extract_many(
     rows = job_inputs(inputs, out, job)
     settings = job_settings(owner, schema, job, call)
     files = None if out is None else JobFiles(out, settings, resume=resume, escape_formulas=job.escape_formulas)
-    running = (RemoteJob if is_remote else ExtractionJob)(owner, schema, job, call)
+    make: Any = WindowedJob if job.windows is not None else RemoteJob if is_remote else ExtractionJob
+    running = make(owner, schema, job, call)
     return collect(running.outcomes, rows, files, job)
 
 
@@ -177,9 +186,9 @@ def job_inputs(inputs: Any, out: str | PathLike[str] | None, job: JobOptions) ->
     first = rows.first(FIRST)
     require_fields(job.prompt, job.keep, first, complete=rows.is_counted, id_field=job.id)
     whole = first[0] if len(first) == 1 and isinstance(inputs, (str, PathLike)) else None
-    if whole is not None and whole.id == Path(inputs).name and not whole.error:  # a file of text
+    if whole is not None and whole.id == Path(inputs).name and not whole.error and whole.document is None:
         lines = len(str(whole.fields["text"]).splitlines())
-        if lines > 1:
+        if lines > 1 and job.windows is None:
             log.warning("%s is one input of %d lines; %s", whole.id, lines, _LINE_BY_LINE)
     return rows
 

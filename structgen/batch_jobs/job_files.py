@@ -55,6 +55,7 @@ class Outcome(NamedTuple):
     tokens: int = 0
     seconds: float = 0.0
     value: Any = None  # of its type; None if the input failed
+    text: str = ""  # that was generated
 
 
 SYNC_SECONDS = 1.0
@@ -262,7 +263,7 @@ class JobFiles:
 
     def add(self, outcome: Outcome) -> None:
         """Writes the outcome of an input."""
-        row, number, entry, tokens, seconds, _ = outcome
+        row, number, entry, tokens, seconds, *_ = outcome
         if row.id in self._failed:
             self._failed[row.id] = True
         if "error" in entry:

@@ -22,6 +22,7 @@ from structgen.arguments import (
 from structgen.batch_jobs.columns import require_columns
 from structgen.batch_jobs.rows import InputRow, Prompt, require_template
 from structgen.decoding.call_options import CallOptions, StreamOptions, require_known
+from structgen.documents.windows import Windows
 from structgen.errors import OptionError
 from structgen.few_shot import example_turns, pairs
 from structgen.given_prompts import GivenPrompts, PlainText
@@ -42,6 +43,7 @@ class ExtractOptions(StreamOptions, total=False):
     keep: bool | Sequence[str] | None
     columns: Sequence[str] | None
     several: int | None
+    windows: Windows | None
     encoding: str | None
     max_failures: int | None
     on_entry: Callable[[dict[str, Any]], object] | None
@@ -50,6 +52,7 @@ class ExtractOptions(StreamOptions, total=False):
 
 _KEEP = allowing(lambda value: isinstance(value, bool) or is_listed(value, str), "True, or a list of names of fields")
 _NAME = allowing(lambda value: isinstance(value, str) and value != "", "the name of a field")
+_WINDOWS = allowing(lambda value: value is None or isinstance(value, Windows), "structgen.Windows(...)")
 _EVENT = allowing(lambda value: value is None or hasattr(value, "is_set"), "a threading.Event")
 
 
@@ -71,6 +74,11 @@ class JobOptions:
             that are quoted, for the page `quotes.html`).
         several: how many values each input gets, with a seed each. Their ids are that of the input with `#1`, `#2`, ...
             after it, and they have `input_id` and `sample`. A job may continue with a larger number.
+        windows: reads each input in windows, and merges their values: the lists of the value, or the value if it is a
+            list, by the lines that say their items, or by a key; other members by what a line says. Results have
+            `complete`, and the lines that may be rows without a value in `unused`, see `structgen.extract`. The columns
+            "places" are the lines of values, in a PDF with their boxes. A limit is a window's, and by default eight
+            tokens for each of the window's.
         encoding: of files; None for UTF-8, or what a byte order mark says.
         max_failures: the most inputs that may fail before the job ends.
         cancel: ends the job when it is set, from another thread or a signal's handler.
@@ -90,6 +98,7 @@ class JobOptions:
     )
     examples: Sequence[tuple[str, Any]] = field(default=(), metadata=option(lambda _, examples: pairs(examples)))
     several: int = field(default=1, metadata=option(count_from(1), driver=True))
+    windows: Windows | None = field(default=None, metadata=option(_WINDOWS, driver=True))
     encoding: str | None = field(default=None, metadata={"driver": True})
     max_failures: int | None = field(default=None, metadata=option(optional(count_from(0)), driver=True))
     cancel: CancelEvent | None = field(default=None, metadata=option(_EVENT, driver=True))
@@ -123,7 +132,8 @@ class JobOptions:
     def deciding(self) -> dict[str, Any]:
         """Those that must be equal where a job continues. More values of each input may be added to several."""
         deciding = {name: getattr(self, name) for name in options_with(JobOptions, "decides")}
-        return deciding | {"several": self.several > 1} | ({"examples": self.examples} if self.examples else {})
+        rare = {name: getattr(self, name) for name in ("examples", "windows") if getattr(self, name)}
+        return {**deciding, "several": self.several > 1, **rare}
 
     def prompts_for(self, schema: Any, call: CallOptions) -> Callable[[InputRow], GivenPrompts]:
         """Makes the prompt of an input."""

@@ -8,7 +8,9 @@ from html import escape
 from itertools import pairwise
 from typing import Any
 
-from structgen.batch_jobs.report_page import document
+from structgen.batch_jobs.columns import LAYOUT
+from structgen.batch_jobs.report_page import document as page_of
+from structgen.documents.layout import Document
 from structgen.json_text.pointers import pointer_of
 
 COLOURS = 6
@@ -18,9 +20,12 @@ STYLE = """
 .row pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: 0; font: inherit; line-height: 1.6; }
 .row dl { margin: 0; font-size: 14px; } .row dt { color: var(--soft); }
 .row dd { margin: 0 0 8px; overflow-wrap: anywhere; }
-mark, dd a { border-radius: 3px; padding: 0 2px; color: inherit; } mark:target { outline: 2px solid currentColor; }
+.page { width: 100%; height: auto; background: #fff; border: 1px solid var(--soft); } .page text { fill: #111; }
+.page { font-family: sans-serif; }
+mark, dd a { border-radius: 3px; padding: 0 2px; color: inherit; } .page :target { stroke: #111; }
+mark:target { outline: 2px solid currentColor; }
 """ + "".join(
-    f".q{number} {{ background: hsl({hue} 75% 60% / .35); text-decoration: none; }}\n"
+    f".q{number} {{ background: hsl({hue} 75% 60% / .35); fill: hsl({hue} 75% 60% / .45); text-decoration: none; }}\n"
     for number, hue in enumerate(range(0, 360, 360 // COLOURS))
 )
 
@@ -32,7 +37,7 @@ def quotes_page(name: str, entries: Sequence[Mapping[str, Any]]) -> str:
         name: of the job's output.
     """
     cards = "".join(_card(f"r{number}", entry) for number, entry in enumerate(entries))
-    return document(name, f'<span class="badge good">{len(entries):,} texts</span>', cards, STYLE)
+    return page_of(name, f'<span class="badge good">{len(entries):,} texts</span>', cards, STYLE)
 
 
 def _card(anchor: str, entry: Mapping[str, Any]) -> str:
@@ -40,11 +45,42 @@ def _card(anchor: str, entry: Mapping[str, Any]) -> str:
     colours = {pointer: number % COLOURS for number, pointer in enumerate(places)}
     texts = ""
     for title, text in entry["source"].items():
+        if LAYOUT in entry and title in ("", "text"):
+            marked = "".join(_pages(anchor, Document.from_dict(text, entry[LAYOUT]), places, colours))
+            texts += marked or '<p class="note">no quotes</p>'
+            continue
         marked = "".join(_marked(anchor, title, text, places, colours))
         texts += f"{f'<h3>{escape(title)}</h3>' if title else ''}<pre>{marked}</pre>"
     values = "".join(_value(anchor, pointer, value, colours) for pointer, value in _leaves(entry["value"], ()))
     row = f'<div class="row"><div>{texts}</div><dl>{values}</dl></div>'
     return f'<section class="card"><h2>{escape(str(entry["id"]))}</h2>{row}</section>'
+
+
+def _pages(
+    anchor: str, document: Document, places: Mapping[str, Sequence[Mapping[str, Any]]], colours: Mapping[str, int]
+) -> Iterator[str]:
+    """The pages of a PDF that have quotes: their words where they are, with the quotes' boxes behind them."""
+    boxes: dict[int, list[str]] = {}
+    begun = set[str]()
+    for pointer, each in places.items():
+        for box in (box for place in each for box in place.get("boxes", ())):
+            named = "" if pointer in begun else f' id="{anchor}{escape(pointer)}"'
+            begun.add(pointer)
+            size = f'width="{box["x1"] - box["x0"]:.1f}" height="{box["bottom"] - box["top"]:.1f}"'
+            boxes.setdefault(box["page"], []).append(
+                f'<rect{named} class="q{colours[pointer]}" x="{box["x0"]:.1f}" y="{box["top"]:.1f}" {size}>'
+                f"<title>{escape(pointer or 'the value')}</title></rect>"
+            )
+    for number, marks in sorted(boxes.items()):
+        width, height = document.pages[number - 1]
+        words = "".join(
+            f'<text x="{box.x0:.1f}" y="{box.bottom - 0.2 * (box.bottom - box.top):.1f}" '
+            f'font-size="{0.9 * (box.bottom - box.top):.1f}" textLength="{box.x1 - box.x0:.1f}" '
+            f'lengthAdjust="spacingAndGlyphs">{escape(text)}</text>'
+            for text, box in document.words_of(number)
+        )
+        drawn = f'<svg class="page" viewBox="0 0 {width:g} {height:g}">{"".join(marks)}{words}</svg>'
+        yield f"<h3>page {number}</h3>{drawn}"
 
 
 def _marked(
@@ -71,9 +107,18 @@ def _marked(
 
 def _value(anchor: str, pointer: str, value: Any, colours: Mapping[str, int]) -> str:
     shown = escape(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
-    if pointer in colours:
-        shown = f'<a class="q{colours[pointer]}" href="#{anchor}{escape(pointer)}">{shown}</a>'
+    place = next((each for each in _around(pointer) if each in colours), None)
+    if place is not None:
+        shown = f'<a class="q{colours[place]}" href="#{anchor}{escape(place)}">{shown}</a>'
     return f"<dt>{escape(pointer or 'value')}</dt><dd>{shown}</dd>"
+
+
+def _around(pointer: str) -> Iterator[str]:
+    """A pointer, and those of the values that it is in: an item of a list may have one place for all of its members."""
+    yield pointer
+    while pointer:
+        pointer = pointer.rpartition("/")[0]
+        yield pointer
 
 
 def _leaves(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[str, Any]]:

@@ -77,9 +77,10 @@ def _parsed(lines: Iterable[bytes]) -> Iterator[Any]:
 
 def report_of(name: str, results: Iterator[Any], failures: Iterator[Any], digests: Iterator[Any]) -> dict[str, Any]:
     """The report as JSON. Inputs that were done twice count in `tokens` as often."""
-    finishes, fields = Counter[str](), dict[str, FieldSummary]()
+    finishes, fields, incomplete = Counter[str](), dict[str, FieldSummary](), 0
     for entry in results:
         finishes[entry["finish"]] += 1
+        incomplete += entry["finish"] not in CUT and not entry.get("complete", True)
         for pointer, value in _values(entry["value"], ()):
             if pointer in fields or len(fields) < FIELDS:
                 fields.setdefault(pointer, FieldSummary()).add(value)
@@ -98,7 +99,8 @@ def report_of(name: str, results: Iterator[Any], failures: Iterator[Any], digest
     costs = [(seconds, id_, tokens) for id_, _, _, tokens, seconds, *_ in digests]
     cut = sum(finishes[each] for each in CUT)
     return {
-        "out": name, "done": finishes.total() - cut, "cut": cut, "failed": failed, "finish": dict(finishes),
+        "out": name, "done": finishes.total() - cut, "cut": cut, "failed": failed,
+        "incomplete": incomplete, "finish": dict(finishes),
         "tokens": sum(tokens for *_, tokens in costs),
         "failures": sorted(causes.values(), key=lambda each: -each["count"]),
         "slowest": [dict(zip(("seconds", "id", "tokens"), each, strict=True)) for each in nlargest(SLOWEST, costs)],

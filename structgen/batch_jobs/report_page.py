@@ -23,7 +23,8 @@ td.bar { width: 40%; } .bins { display: flex; align-items: flex-end; gap: 2px; h
 def page(data: Mapping[str, Any]) -> str:
     """The page of what `report_of` gives."""
     counts = f"{data['done']:,} done, {data['cut']:,} cut short, {data['failed']:,} failed"
-    state = "bad" if data["failed"] else "warn" if data["cut"] else "good"
+    counts += f", {data['incomplete']:,} with lines that no value was made of" if data["incomplete"] else ""
+    state = "bad" if data["failed"] else "warn" if data["cut"] or data["incomplete"] else "good"
     badge = f'<span class="badge {state}">{counts}</span>'
     cards = [
         _card("Failures by cause", _table(("count", "cause", "inputs"), map(_failure, data["failures"]))),

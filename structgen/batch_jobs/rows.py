@@ -12,6 +12,7 @@ from pydantic_core import to_jsonable_python
 
 from structgen.arguments import nearest, require
 from structgen.callbacks import Calling
+from structgen.documents.layout import Document
 from structgen.errors import OptionError, excerpt, quoted
 from structgen.given_prompts import PlainText, is_id, plain
 
@@ -32,6 +33,7 @@ class InputRow:
         source: what a line of failures holds of it; None for the fields or the prompt.
         sample: the number of its value, from 1, with `several=`; 0 where it has one.
         is_numbered: it has no id of its own.
+        document: of a file that is no plain text, what was read; its text is the field `text`.
     """
 
     id: str
@@ -41,6 +43,7 @@ class InputRow:
     source: Any = None
     sample: int = 0
     is_numbered: bool = False
+    document: Document | None = None
 
     @property
     def names(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from pydantic_core import to_jsonable_python
 
-from structgen.batch_jobs.columns import COLUMNS, CONFIDENCE, PLACES, PROBABILITIES
+from structgen.batch_jobs.columns import COLUMNS, CONFIDENCE, LAYOUT, PLACES, PROBABILITIES, SOURCE, places_of
 from structgen.batch_jobs.job_files import Entry, Outcome, failed_entry
 from structgen.batch_jobs.job_options import JobOptions
 from structgen.batch_jobs.rows import InputRow
@@ -151,13 +151,19 @@ class ExtractionJob:
     def _outcome(self, row: InputRow, number: int, made: Generation[Any]) -> Outcome:
         stats = made.stats
         entry = self._entry(row, made) if made.error is None else failed_entry(row, made.error)
-        return Outcome(row, number, entry, stats.tokens, stats.prefill_seconds + stats.decode_seconds, made.value)
+        seconds = stats.prefill_seconds + stats.decode_seconds
+        return Outcome(row, number, entry, stats.tokens, seconds, made.value, made.text)
 
     def _entry(self, row: InputRow, made: Generation[Any]) -> Entry:
         value = to_jsonable_python(made.value)
         entry = {**row.names, **row.carried(self._job.keep), "value": value, "finish": made.finish}
         unsure = {"after_cut": list(made.after_cuts)} if made.finish in CUT and made.after_cuts else {}
-        return entry | {name: COLUMNS[name](made) for name in self._job.columns} | unsure
+        entry |= {name: COLUMNS[name](made) for name in self._job.columns} | unsure
+        document = row.document
+        if document is not None and document.pages and PLACES in entry:
+            entry[PLACES] = places_of(made.quotes, document)
+            entry |= {LAYOUT: document.to_dict()} if SOURCE in entry else {}
+        return entry
 
 
 class RemoteJob(ExtractionJob):

@@ -17,7 +17,7 @@ from structgen.cli.parameters import SCHEMA, Device, ModelName, with_options
 from structgen.cli.terminal import errors, import_engine, one_line_errors, print_now, standard_input
 from structgen.options import Limits, Sampling
 
-INPUTS = "A folder, or a .jsonl, .csv, .tsv (or .gz) or .parquet file; - reads a text per line."
+INPUTS = "A folder of documents (text, HTML, PDF, Word), one of them, or a .jsonl, .csv, .tsv (or .gz) or .parquet file; - reads a text per line."
 OUT = "JSON lines go there, or a table: .csv, .tsv, .parquet; without it to the standard output."
 PROMPT = "A text with names of fields in braces, as {text}; @FILE reads it."
 RESUME = "Go on where a run with this --out ended; with other limits, what they had cut short is made again."
@@ -39,6 +39,9 @@ def extract(
     keep: Annotated[list[str] | None, typer.Option(help="A field of the inputs to carry into the results.")] = None,
     column: Annotated[list[str] | None, typer.Option(help=COLUMN)] = None,
     html: Annotated[bool, typer.Option("--html", help="Also a page: each text with its quotes marked.")] = False,
+    windows: Annotated[
+        int | None, typer.Option(help="Read each input in windows of at most so many tokens, and merge their lists.")
+    ] = None,
     several: Annotated[int, typer.Option(help="Values of each input; needs a temperature.")] = 1,
     banned: Annotated[
         list[str] | None, typer.Option(help="A text that must not be written; give it several times.")
@@ -66,7 +69,8 @@ def extract(
 ) -> None:
     """Generate a value for each of many inputs.
 
-    Exit code 2 where some inputs failed, else 3 where limits cut some values short; 130 where you stopped it.
+    Exit code 2 where some inputs failed, else 3 where limits cut some values short, or lines of documents read in
+    windows may be rows without a value; 130 where you stopped it.
     """
     import_engine()
     with one_line_errors(), stopped_by_signals() as stop:
@@ -76,7 +80,8 @@ def extract(
         text = prompt_text(prompt)
         job: dict[str, Any] = {
             "prompt": text, "chat": chat, "prompt_schema": prompt_schema, "resume": resume, "batch_size": batch_size,
-            "limits": limits, "sampling": sampling, "several": several,
+            "limits": None if windows and limits == Limits() else limits, "sampling": sampling, "several": several,
+            "windows": None if windows is None else sg.Windows(windows),
             "columns": [*(column or ()), *(["places", "source"] if html else [])],
             "progress": progress and sys.stderr.isatty(), "keep": keep or (), "banned": banned or (),
             "guards": _guards(wanted, guard or (), banned_pattern or ()),
@@ -126,5 +131,5 @@ def _run(model: Any, inputs: str, schema: Any, out: Path | None, job: dict[str, 
     told = "" if out is None else f"; {out}.job/report.html describes them"
     told += ", quotes.html shows them in their texts" if told and "source" in job["columns"] else ""
     errors.print(f"{report}, {report.seconds:.1f} s{told}", markup=False, highlight=False, soft_wrap=True)
-    if report.failed or report.cut:
+    if report.failed or report.cut or report.incomplete:
         raise typer.Exit(2 if report.failed else 3)

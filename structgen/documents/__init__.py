@@ -1,6 +1,7 @@
-"""Whole documents: windows that fit a model, their lists merged, and a proof of what was read."""
+"""Whole documents: how files are read, windows that fit a model, their values merged, and a proof of what was read."""
 
-from structgen.documents.extracting import Extracted, extract
+from structgen.documents.layout import Box, Document
+from structgen.documents.reading import Conflict, Extracted, Unused
 from structgen.documents.windows import Windows
 
-__all__ = ["Extracted", "Windows", "extract"]
+__all__ = ["Box", "Conflict", "Document", "Extracted", "Unused", "Windows"]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from statistics import median
 from typing import Any
 
 from structgen.documents.windows import Unit
+from structgen.schema.references import value_at
 
 NO_ROWS = "header", "rule"
 """Kinds of lines that are never rows."""
@@ -80,6 +81,27 @@ def _leaves(value: Any, free: frozenset[str]) -> Iterator[str | float]:
         yield value
 
 
+def is_array(schema: Mapping[str, Any]) -> bool:
+    """Is it the JSON Schema of a list?"""
+    return _resolved(schema, schema).get("type") == "array"
+
+
+def is_object(schema: Mapping[str, Any]) -> bool:
+    """Is it the JSON Schema of an object with members?"""
+    return isinstance(_resolved(schema, schema).get("properties"), Mapping)
+
+
+def _resolved(part: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A schema, or the definition that it refers to."""
+    if "$ref" not in part:
+        return part
+    try:
+        target = value_at(root, str(part["$ref"]).removeprefix("#"))
+    except (LookupError, ValueError, TypeError):
+        return {}
+    return target if isinstance(target, Mapping) and "$ref" not in target else {}
+
+
 def free_names(schema: Any) -> frozenset[str]:
     """The names of members whose values are an enumeration's, have a format, or are true or false."""
     free, definitions = set[str](), schema.get("$defs", {}) if isinstance(schema, Mapping) else {}
@@ -110,32 +132,49 @@ def free_names(schema: Any) -> frozenset[str]:
     return frozenset(free)
 
 
-def claimed(lines: Sequence[Line], window: Sequence[int], taken: set[int], leaves: Sequence[str | float]) -> int | None:
+def claimed(
+    lines: Sequence[Line], window: Sequence[int], taken: set[int], leaves: Sequence[str | float], most: int = 1
+) -> tuple[int, ...]:
     """The first line of a window that says all of a value, and that no other value of this window has claimed.
 
     So a list has at least as many values as lines are claimed, and a value that mixes two rows claims none.
+
+    Args:
+        most: the most lines that one row has. Of several, which follow each other, each says some of the value.
+
+    Returns:
+        The numbers of the lines; none if no lines say all of the value.
     """
-    for number in window if leaves else ():
-        line = lines[number]
-        if number not in taken and line.unit.kind not in NO_ROWS and all(map(line.has, leaves)):
-            return number
-    return None
+    for count in range(1, most + 1) if leaves else ():
+        for place in range(len(window) - count + 1):
+            run = tuple(window[place : place + count])
+            follow = run[-1] - run[0] == count - 1 and taken.isdisjoint(run)
+            if not follow or any(lines[number].unit.kind in NO_ROWS for number in run):
+                continue
+            says = [{at for at, leaf in enumerate(leaves) if lines[number].has(leaf)} for number in run]
+            if all(says) and len(set().union(*says)) == len(leaves):
+                return run
+    return ()
 
 
-def scores(lines: Sequence[Line], used: Mapping[int, Sequence[str | float]]) -> dict[int, float]:
+def scores(lines: Sequence[Line], used: Mapping[int, Sequence[str | float]], rows: Collection[int]) -> dict[int, float]:
     """How likely each line is a row, or has one, that no value was made of, from 0 to 1.
 
-    Lines of the kind that values were made of are 1, and so are all lines if there are no values. A line that says
-    much more than its value is 0.7: it may have two rows. Others are 0.5, but a sentence next to a list or table
-    without a number, and a heading, which are 0.1. Headers of tables and rules are no rows, and not listed.
+    Lines of the kind that items were made of are 1, and so are all lines if there are no items. A line that says much
+    more than its item is 0.7: it may have two rows. Others are 0.5, but a sentence next to a list or table without a
+    number, and a heading, which are 0.1. Headers of tables and rules are no rows, and not listed.
+
+    Args:
+        used: of each line that something was made of, the texts and numbers of it.
+        rows: those of which items of lists were made.
     """
-    kinds = {lines[number].unit.kind for number in used}
-    unsaid = {number: lines[number].unsaid(leaves) for number, leaves in used.items()}
+    kinds = {lines[number].unit.kind for number in rows}
+    unsaid = {number: lines[number].unsaid(used[number]) for number in rows}
     usual = median(unsaid.values()) if unsaid else 0
     scored = dict[int, float]()
     for number, line in enumerate(lines):
         if number in used:
-            if unsaid[number] > 2 * usual + 2:
+            if unsaid.get(number, 0) > 2 * usual + 2:
                 scored[number] = 0.7
         elif line.unit.kind not in NO_ROWS:
             is_sentence = line.unit.kind == "text" and line.said[-1:] in ".:!?" and not re.search(r"\d", line.said)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -34,17 +34,27 @@ class Windows:
         by: where a window may end: at any of the "lines", at "sentences" or "paragraphs" (between empty lines), or, as
             long as these fit, at "headings" of Markdown or at "pages" (form feeds). A Markdown table that is cut has
             its header repeated.
+        passes: how often lines that may be rows without a value are read again, the first time included.
+        row_lines: the most lines that one row has, as 2 where each name has its numbers in the next line.
+        key: the member that tells items of a list apart, as "id": items with the same one are one record, whose members
+            come from all windows. None: items are told apart by the lines that say them.
     """
 
     tokens: int = 1000
     overlap: int = 0
     by: str = "lines"
+    passes: int = 2
+    row_lines: int = 1
+    key: str | None = None
 
     def __post_init__(self) -> None:
         require_count("tokens", self.tokens, 1)
         require_count("overlap", self.overlap, 0)
         require(self.overlap < self.tokens, "overlap", self.overlap, "fewer tokens than the window has")
         require(self.by in UNITS, "by", self.by, f"one of {', '.join(UNITS)}")
+        require_count("passes", self.passes, 1)
+        require_count("row_lines", self.row_lines, 1)
+        require(self.key is None or (isinstance(self.key, str) and self.key != ""), "key", self.key, "a member's name")
 
 
 class Unit(NamedTuple):
@@ -64,16 +74,21 @@ class Unit(NamedTuple):
     section: int
 
 
-def units_of(text: str, by: str) -> list[Unit]:
-    """The pieces of a document that are not blank, in order."""
+def units_of(text: str, by: str, asides: Collection[int] = ()) -> list[Unit]:
+    """The pieces of a document that are not blank, in order.
+
+    Args:
+        asides: the first characters of pieces that are no rows.
+    """
     found = [match.span() for match in UNITS[by].finditer(text) if match[0].strip()]
-    kinds = [_kind(text[start:end]) for start, end in found]
+    kinds = ["rule" if start in asides else _kind(text[start:end]) for start, end in found]
     units, header, section, before = list[Unit](), "", 0, 0
     for place, ((start, end), kind) in enumerate(zip(found, kinds, strict=True)):
-        is_rule = kinds[place + 1 : place + 2] == ["rule"] and "|" in text[slice(*found[place + 1])]
-        if kind == "table" and is_rule and not header:
+        follows = kinds[place + 1 : place + 2] == ["rule"] and "|" in text[slice(*found[place + 1])]
+        piece = text[start:end]
+        if kind == "table" and follows and (not header or header.startswith(f"{piece}\n")):
             kind, header = "header", text[start : found[place + 1][1]]
-        elif kind not in ("table", "rule"):
+        elif kind != "rule" and not _TABLE.fullmatch(piece):
             header = ""
         ends_page = "\f" in text[before:start]
         section += (ends_page and by == "pages") or (kind == "heading" and by == "headings")
@@ -140,22 +155,59 @@ def _last(window: Sequence[int], costs: Sequence[int], tokens: int) -> list[int]
     return kept
 
 
-def shown(text: str, units: Sequence[Unit], window: Sequence[int]) -> str:
-    """The text of a window; where a table continues, or lines are left out of it, its header comes first."""
-    lines, before = list[str](), -1
-    for number in window:
+class Window(NamedTuple):
+    """What a model reads at once.
+
+    Attributes:
+        units: the numbers of its units, ascending.
+        text: their text; where a table continues, or units are left out, the table's header comes first.
+        pieces: where parts of `text` are from: the first character in it, that in the document, and the length.
+    """
+
+    units: list[int]
+    text: str
+    pieces: list[tuple[int, int, int]]
+
+    def place(self, start: int, end: int) -> tuple[int, int] | None:
+        """Where a part of `text` is in the document; None for one of a repeated header."""
+        for here, there, length in self.pieces:
+            if here <= start < here + length:
+                return there + start - here, there + min(end - here, length)
+        return None
+
+
+def window_of(text: str, units: Sequence[Unit], numbers: Sequence[int]) -> Window:
+    """The window with these units."""
+    parts, pieces, used, before = list[str](), list[tuple[int, int, int]](), 0, -1
+
+    def add(part: str, start: int | None = None) -> None:
+        nonlocal used
+        parts.append(part)
+        if start is not None:
+            pieces.append((used, start, len(part)))
+        used += len(part)
+
+    for number in numbers:
         unit = units[number]
-        if before >= 0 and number == before + 1:
-            lines.append(text[units[before].end : unit.start])
-        elif before >= 0:
-            lines.append("\n")
+        follows = before >= 0 and number == before + 1
         headed = before >= 0 and (units[before].header == unit.header or units[before].kind in ("header", "rule"))
-        lines += [unit.header + "\n"] if unit.header and not headed else []
-        lines.append(text[unit.start : unit.end])
+        is_cut_off = unit.header and not headed
+        if before >= 0 and not follows:
+            add("\n")
+        if follows and not is_cut_off:
+            add(text[units[before].end : unit.end], units[before].end)
+        else:
+            add(text[units[before].end : unit.start] if follows else "")
+            add(unit.header + "\n" if is_cut_off else "")
+            add(text[unit.start : unit.end], unit.start)
         before = number
-    return "".join(lines)
+    return Window([*numbers], "".join(parts), pieces)
 
 
 def costs_of(text: str, units: Sequence[Unit], count: Callable[[str], int]) -> list[int]:
-    """The tokens of each unit, with the line's end."""
+    """The tokens of each unit, with the line's end.
+
+    Args:
+        count: the tokens of a text.
+    """
     return [count(text[unit.start : unit.end] + "\n") for unit in units]

@@ -7,51 +7,21 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
 from typing import Any, Literal
 
 import pytest
 from pydantic import BaseModel
-from torch import Tensor
 
 import structgen as sg
 from structgen.documents.html_text import text_of
-from structgen.documents.windows import cut, shown, units_of
+from structgen.documents.windows import cut, units_of, window_of
 from structgen.errors import OptionError
-from structgen.testing import ByteTokenizer, ScriptedModel, byte_vocabulary
-
-MARK = "\nJSON:\n"
+from tests.support.readers import reader
 
 
 class Row(BaseModel):
     n: str
     a: int
-
-
-class Reader(ScriptedModel):
-    """Says what a function makes of the text of its prompt."""
-
-    def __init__(self, answer: Callable[[str], str]) -> None:
-        super().__init__("", byte_vocabulary(), max_position_embeddings=65_536)
-        self.answer, self._numbers, self._said = answer, dict[str, int](), tuple[int, ...]()
-
-    def _script_of(self, ids: Tensor, notes: Tensor) -> int:
-        ids_ = ids.long().tolist()
-        read = bytes(i for i in ids_ if i < 256)
-        head, _, said = read.partition(MARK.encode())
-        self._said = tuple(ids_[len(ids_) - len(said) - sum(i >= 256 for i in ids_) :])
-        prompt = head.decode().partition("Text:\n")[2]
-        if prompt not in self._numbers:
-            self._numbers[prompt] = len(self.wanted)
-            self.wanted.append(self.answer(prompt).encode())
-        return self._numbers[prompt]
-
-    def _scores(self, row: int, said: tuple[int, ...]) -> Tensor:
-        return super()._scores(row, self._said)
-
-
-def reader(answer: Callable[[str], str]) -> sg.Model:
-    return sg.Model(Reader(answer), ByteTokenizer(), byte_vocabulary())
 
 
 def rows_in(text: str) -> list[dict[str, Any]]:
@@ -113,7 +83,7 @@ def test_no_list_says_complete_with_a_row_missing(seed: int) -> None:
         return json.dumps(rows)
 
     source = document(kind, 30).replace("N5,", "N4,").replace("| N9 |", "| N2 |")
-    found = sg.extract(reader(wrong), source, list[Row], windows=sg.Windows(tokens=300), passes=1 + seed % 2)
+    found = sg.extract(reader(wrong), source, list[Row], windows=sg.Windows(300, passes=1 + seed % 2))
     wanted = sorted(map(str, rows_in(text_of(source))))
     made = sorted(str(row.model_dump()) for row in found.values)
     missing = [row for row in wanted if wanted.count(row) > made.count(row)]
@@ -135,7 +105,7 @@ def test_what_is_left_is_read_again() -> None:
     found = sg.extract(reader(lazy), source, list[Row], windows=sg.Windows(tokens=300))
     assert (len(found.values), found.complete) == (60, True)
     assert all("| n | a |" in text for text in seen if "| N" in text)
-    once = sg.extract(reader(lazy), source, list[Row], windows=sg.Windows(tokens=300), passes=1)
+    once = sg.extract(reader(lazy), source, list[Row], windows=sg.Windows(300, passes=1))
     assert not once.complete
     assert {each.text for each in once.unused if each.score >= 0.5} >= {"| N59 | 3 |", "| N58 | 2 |"}
 
@@ -150,7 +120,7 @@ def test_members_may_be_in_other_words_and_two_rows_of_a_line_are_told() -> None
     model = reader(lambda text: json.dumps(answer))
     assert sg.extract(model, source, list[Item]).complete
     double = source.replace("Cy works on", "Cy works on, Dan and Eve and Fay and Gil and Hal and Ian work, too")
-    found = sg.extract(model, double, list[Item], passes=1)
+    found = sg.extract(model, double, list[Item], windows=sg.Windows(passes=1))
     assert (found.complete, [each.score for each in found.unused]) == (False, [0.7])
 
 
@@ -163,7 +133,7 @@ def test_windows_end_where_they_may() -> None:
         units = units_of(text, by)
         costs = [unit.end - unit.start + 1 for unit in units]
         made = cut(units, costs, range(len(units)), sg.Windows(tokens=17, by=by))
-        assert [shown(text, units, window) for window in made] == expected, by
+        assert [window_of(text, units, window).text for window in made] == expected, by
     sentences = "One is here. Two, too!\nThree\ngoes on? Four"
     assert [sentences[unit.start : unit.end] for unit in units_of(sentences, "sentences")] == [
         "One is here.", "Two, too!", "Three\ngoes on?", "Four",
