@@ -156,8 +156,9 @@ def extract_many(
     resume = flag_of("resume", resume)
     require(not resume or out is not None, "resume", resume, "out= with it: only a job with files can be resumed")
     windows = options.get("windows")
-    given = {"limits": window_limits(windows), **options} if isinstance(windows, Windows) else options
-    job, call = JobOptions.split({"prompt": prompt, "resume": resume, **given})
+    if isinstance(windows, Windows) and options.get("limits") is None:
+        options["limits"] = window_limits(windows)
+    job, call = JobOptions.split({"prompt": prompt, "resume": resume, **options})
     is_remote, any_prompt = isinstance(model, Remote), GivenPrompts.of("x")
     owner: Any = model if is_remote else as_model(model, options.get("tokenizer"))
     if is_remote:  # raises what is wrong for every input

@@ -17,7 +17,10 @@ from structgen.cli.parameters import SCHEMA, Device, ModelName, with_options
 from structgen.cli.terminal import errors, import_engine, one_line_errors, print_now, standard_input
 from structgen.options import Limits, Sampling
 
-INPUTS = "A folder of documents (text, HTML, PDF, Word), one of them, or a .jsonl, .csv, .tsv (or .gz) or .parquet file; - reads a text per line."
+INPUTS = (
+    "A folder of documents (text, HTML, PDF, Word), one document, or a .jsonl, .csv, .tsv (or .gz) or .parquet file; "
+    "- reads a text per line."
+)
 OUT = "JSON lines go there, or a table: .csv, .tsv, .parquet; without it to the standard output."
 PROMPT = "A text with names of fields in braces, as {text}; @FILE reads it."
 RESUME = "Go on where a run with this --out ended; with other limits, what they had cut short is made again."

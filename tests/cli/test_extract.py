@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 import structgen as sg
 from structgen.cli import app
 from structgen.cli.interrupts import stopped_by_signals
+from structgen.demo.tasks import Person
 
 PEOPLE = ["Ada Moreau, 36, lives in Lyon.", "Tom Berg, 51, lives in Oslo."]
 ASK = "Extract the person: name, age, city.\nText: {text}\nJSON: "
@@ -57,6 +58,16 @@ def test_a_dry_run_shows_prompts_and_loads_nothing(tmp_path):
                                               "--- row 2: text (NoneType)"]  # fmt: skip
     assert "is null in this row" in result.stdout
     assert "four" not in result.stdout
+
+
+def test_extract_reads_documents_in_windows(tmp_path):
+    """The exit code says that a line was lost."""
+    (tmp_path / "in.txt").write_text(f"{PEOPLE[0]}\nNobody of 3.\n")
+    (tmp_path / "list.json").write_text(json.dumps({"type": "array", "items": Person.model_json_schema()}))
+    schema = ["--schema", tmp_path / "list.json", "--prompt", ASK]
+    result = run("extract", "demo", tmp_path / "in.txt", *schema, "--windows", 40, "--max-new-tokens", 60)
+    assert result.exit_code == 3
+    assert "Nobody of 3." in [each["text"] for each in json.loads(result.stdout)["unused"]]
 
 
 def test_extract_makes_a_table(tmp_path):
