@@ -268,6 +268,7 @@ def test_every_dependency_and_extra_of_the_package_is_imported_by_it():
     other = {
         "llama_cpp_python": "llama_cpp",
         "opentelemetry_api": "opentelemetry",
+        "python_docx": "docx",
         "structgen_llm": "structgen",
     }  # packages whose module has another name
     wanted = {re.split(r"[^\w-]", package)[0].replace("-", "_") for package in packages}
