@@ -124,8 +124,8 @@ def generate(
         details: return `Generation`s, with text, token ids, finish reason, confidence and costs next to the value.
         options: further ones, see `help(structgen.CallOptions)`. The layout of JSON: `whitespace`, `order`,
             `prompt_schema`. A search: `beams`, `phrases`. The tokens: `canonical`, `token_healing`. Other ways to a
-            value: `plan`, `absent`, `reask`. Batches and time: `batch_size`, `fast_forward`, `cancel`. An option of
-            another library (`temperature=`, `max_tokens=`) is refused with the right call.
+            value: `plan`, `absent`, `optional`, `reask`. Batches and time: `batch_size`, `fast_forward`, `cancel`. An
+            option of another library (`temperature=`, `max_tokens=`) is refused with the right call.
 
     Warns:
         BudgetWarning: limits cut values short; not with `details=True`, where `Generation.caps` says it.

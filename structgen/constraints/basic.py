@@ -98,7 +98,9 @@ class JsonSchema(Uncompiled):
         finite: allow only numbers that a double can hold. False also allows `1e999`, which Python reads as infinity.
             Integers written in digits alone, `enum` and `const` have no such limit.
         source: what the schema's `Quote`s quote: a text, a list of texts, or a dict of texts by their names.
-        nulls: "written": members that may be null are never left out; "optional": as the schema says.
+        nulls: "written": members that may be null are never left out; "all": no member is, and each optional one may be
+            null, which stands for a missing one where the schema does not have null (`generate(optional="write")` takes
+            these out of the value); "optional": as the schema says.
         dialect: of a dict without `$schema`: "draft4", "draft6", "draft7", "2019-09", "2020-12", "openapi-3.0",
             "openapi-3.1" or "gemini". By default 2020-12, with the keywords of OpenAPI and Gemini that it has.
 
@@ -117,7 +119,7 @@ class JsonSchema(Uncompiled):
     registry: Any = field(default=None, metadata=option(_REGISTRY))
     finite: bool = field(default=True, metadata=option(require_flag))
     source: Any = None
-    nulls: str = field(default="optional", metadata=option(one_of("optional", "written")))
+    nulls: str = field(default="optional", metadata=option(one_of("optional", "written", "all")))
     dialect: str | None = field(default=None, metadata=option(one_of(*DIALECT_NAMES)))
 
     def __post_init__(self) -> None:
@@ -177,8 +179,8 @@ class JsonSchema(Uncompiled):
         if self.dialect is not None and not isinstance(self.schema, dict):
             raise OptionError(f"dialect={quoted(self.dialect)}: it is for a JSON Schema as a dict")
         schema, registry = self.document(), documents_as_written(self.registry)
-        if self.nulls == "written":
-            schema = with_nulls(schema)
+        if self.nulls != "optional":
+            schema = with_nulls(schema, everywhere=self.nulls == "all")
         if self.source is not None:
             schema = sourced(schema, self.source, registry)
         enforce = self.format == "enforce"

@@ -119,6 +119,7 @@ class StreamOptions(TypedDict, total=False):
     plan: Literal["free"] | None
     source: Any
     absent: Literal["ask"] | float | Mapping[str, float] | None
+    optional: Literal["write"] | None
     prompt_schema: bool | None
     examples: Sequence[tuple[str, Any]] | None
     cancel: CancelEvent | None
@@ -150,6 +151,7 @@ def _check_canonical(name: str, value: Any) -> None:
 _BATCH_SIZE = allowing(lambda value: is_whole(value, 1), "a count of at least 1")
 _WHITESPACE = allowing(lambda value: isinstance(value, Whitespace), "Whitespace(...)")
 _PLAN = allowing(lambda value: value in (None, "free"), '"free" or None')
+_OPTIONAL = allowing(lambda value: value in (None, "write"), '"write" or None')
 _EVENT = allowing(lambda value: value is None or hasattr(value, "is_set"), "a threading.Event")
 
 
@@ -179,6 +181,8 @@ class CallOptions:
             together, and a threshold: "ask" for 0.5, a number, or a dict of numbers by JSON pointer, as
             `absence_thresholds` finds it. Such members are always written. `Generation.absences` has what was decided.
             A quote whose source does not have what the model wanted to write becomes null, too.
+        optional: "write": write each optional member, with a value or null, since small models leave out what they may
+            leave out. Where the schema does not have null, a member that is null is missing from the value.
         fast_forward: feed text that must come next without asking the model for each of its tokens.
         batch_size: how many prompts of a list are decoded at once; the others take the rows that become free.
         cancel: a `threading.Event`: the call ends with `Stopped` as soon as it is set, after the model's step in
@@ -205,6 +209,7 @@ class CallOptions:
     absent: str | float | Mapping[str, float] | None = field(
         default=None, metadata=option(lambda _, absent: thresholds_of(absent))
     )
+    optional: str | None = field(default=None, metadata=option(_OPTIONAL))
     cancel: CancelEvent | None = field(default=None, metadata=option(_EVENT))
 
     def __post_init__(self) -> None:

@@ -21,7 +21,7 @@ from structgen.decoding.plan_first import plan_session
 from structgen.decoding.prompts.per_row import each_of, lists, shared
 from structgen.decoding.prompts.prompt import Prompt, read_prompt
 from structgen.decoding.prompts.sources import sourced_targets
-from structgen.decoding.prompts.targets import Target, asked_target, targets_of
+from structgen.decoding.prompts.targets import Target, asked_target, targets_of, written_target
 from structgen.decoding.refusals.absence_row import thresholds_of
 from structgen.decoding.refusals.budget import CONTEXT, MAX_NEW_TOKENS
 from structgen.decoding.refusals.guarding import guards_behind, guards_of
@@ -109,6 +109,8 @@ class RowBuilder:
         thinking = thinking_of_rows(options.thinking, count)
         read = shared(self._read, prompts, thinking)
         targets = targets_of(schemas, options.whitespace, options.order)
+        if options.optional == "write":
+            targets = shared(written_target, targets)
         if options.absent is not None:
             targets = shared(asked_target, targets)
         targets = sourced_targets(targets, options.source, prompts, self._grammar)

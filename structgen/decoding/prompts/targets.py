@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from structgen.arguments import require
 from structgen.constraints.basic import Constraint, JsonSchema
 from structgen.decoding.prompts.per_row import shared
 from structgen.errors import OptionError
 from structgen.options import Whitespace
+from structgen.schema.asked import with_nulls, without_absent
 from structgen.schema.python.types import from_type, value_type
-from structgen.schema.python.validators import validated
+from structgen.schema.python.validators import validated, validators_of
 from structgen.schema.whole_numbers import loads
 
 
@@ -44,7 +46,27 @@ def asked_target(target: Target) -> Target:
     """
     if not isinstance(target.constraint, JsonSchema):
         raise OptionError("absent= is for a type or a JSON Schema with members that may be null")
+    if target.constraint.nulls == "all":
+        return target
     return replace(target, constraint=replace(target.constraint, nulls="written"))
+
+
+def written_target(target: Target) -> Target:
+    """A target whose optional members are all written, with null for those that the value is to be without.
+
+    Raises:
+        OptionError: it is no JSON Schema and no type, or a type with validators that null would come to.
+    """
+    if not isinstance(target.constraint, JsonSchema):
+        raise OptionError('optional="write" is for a type or a JSON Schema with optional members')
+    schema, parse = target.constraint.document(), target.parse
+    if target.type is not Any and validators_of(target.type) is not None:
+        needed = with_nulls(schema, everywhere=True) == with_nulls(schema)
+        require(
+            needed, "optional", "write", "a type whose optional members may be null: its validators would meet null"
+        )
+    constraint = replace(target.constraint, nulls="all")
+    return replace(target, constraint=constraint, parse=lambda text: parse(without_absent(text, schema)))
 
 
 def _target(schema: Any, whitespace: Whitespace, order: str | Sequence[str]) -> Target:
