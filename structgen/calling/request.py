@@ -289,10 +289,10 @@ def _plan(
         thought=False if thinks is False else None,
         source=source,
     )
-    constraint = turn(format_, rules, owner.vocabulary)
-    guards = judges(format_, rules, owner.vocabulary) if max_calls != 0 else ()
-    callable_ = chosen if max_calls != 0 else ()
-    return _SharedRequest(declared, callable_, format_, answer, constraint, guards, lead, source)
+    planned = turn(format_, rules, owner.vocabulary)
+    callable_ = planned.rules.tools if max_calls != 0 else ()
+    guards = judges(planned, owner.vocabulary)
+    return _SharedRequest(declared, callable_, format_, answer, planned, guards, lead, source)
 
 
 def _example(text: str, wanted: Any, plan: _SharedRequest, number: int) -> list[Message]:

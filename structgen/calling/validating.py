@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from structgen.chat import CallFormat
 from structgen.chat.arguments import JsonLayout, KeyedArguments
-from structgen.chat.calls_constraint import TurnRules
+from structgen.chat.calls_constraint import Turn
 from structgen.chat.parser import ArgumentsPiece, CallBegun, CallEnded, ReadTurn, TurnReader
 from structgen.chat.pieces import Slot, filled
-from structgen.errors import CallSyntaxError
+from structgen.errors import CallSyntaxError, ValidationFailed, excerpt
 from structgen.guards import Guard, Veto
 from structgen.guards.folding import begun_character
 from structgen.guards.lookahead import holding
@@ -25,12 +25,16 @@ from structgen.tools import Tool
 from structgen.vocabulary import Vocabulary
 
 
-def judges(format_: CallFormat, rules: TurnRules, vocabulary: Vocabulary) -> list[Guard[Any]]:
-    """Returns a guard if validators of a tool's type demand more than its schema; else an empty list.
+def judges(turn: Turn, vocabulary: Vocabulary) -> list[Guard[Any]]:
+    """Returns a guard if calls must fulfil more than their masks hold: validators of a tool's type, or rules of its
+    schema; else an empty list.
 
     The list is also empty for formats with special tokens within the arguments, which the text of a guard does not
     have: there a call is validated when it is complete.
     """
+    format_, rules = turn.format, turn.rules
+    if rules.max_calls == 0:
+        return []
     if isinstance(format_.reading, KeyedArguments) and _has_any(format_.reading, vocabulary.special_names):
         return []
     guards = {
@@ -38,10 +42,10 @@ def judges(format_: CallFormat, rules: TurnRules, vocabulary: Vocabulary) -> lis
         for tool in rules.tools
         if tool.type is not None and validators_of(tool.type) is not None
     }
-    if not guards:
+    if not (guards or turn.checked):
         return []
     bare, has_text = format_.without(vocabulary.special_names), rules.text or rules.answer is not None
-    return [CallGuard(bare, rules.tools, guards, has_text=has_text)]
+    return [CallGuard(bare, rules.tools, guards, has_text=has_text, checked=turn.checked)]
 
 
 def _has_any(arguments: KeyedArguments, tokens: Collection[str]) -> bool:
@@ -92,6 +96,7 @@ class CallGuard(Guard[_CallState]):
         format_: the call format of the model without special tokens, as decoded text shows it.
         guards: the guards of arguments, by the tool's name.
         has_text: may the turn be an answer?
+        checked: is a complete call held to the schema of its tool?
     """
 
     def __init__(
@@ -101,8 +106,9 @@ class CallGuard(Guard[_CallState]):
         guards: Mapping[str, ValidatorGuard],
         *,
         has_text: bool,
+        checked: bool = False,
     ) -> None:
-        self._guards = guards
+        self._guards, self._tools = guards, {tool.name: tool for tool in tools if checked}
         self._is_json = isinstance(format_.reading, JsonLayout)
         self._closers = _closers(format_.reading) if isinstance(format_.reading, KeyedArguments) else b""
         schemas = {tool.name: tool.arguments_schema for tool in tools}
@@ -133,6 +139,8 @@ class CallGuard(Guard[_CallState]):
                     after.reader = None if guard is None else guard.start()
                 elif isinstance(event, CallEnded):
                     after.reader = None
+                    if (why := self._refused(event)) is not None:
+                        return ArgumentVeto(after.start or 0, f"{event.name}: {why}")
                 elif isinstance(event, ArgumentsPiece) and after.reader is not None:
                     after.start = after.start if after.places else start
                     after.places = (*after.places, (after.length, start))
@@ -143,6 +151,15 @@ class CallGuard(Guard[_CallState]):
                     after.reader = verdict
         after.turn = turn
         return after
+
+    def _refused(self, call: CallEnded) -> str | None:
+        """Returns why a complete call is refused; None if it is not."""
+        try:
+            if call.name in self._tools:
+                self._tools[call.name].parse(call.arguments)
+        except ValidationFailed as refusal:
+            return excerpt(refusal.reason)
+        return None
 
     def begun(self, state: _CallState) -> int:
         """Returns the offset at which the last call's arguments begin."""

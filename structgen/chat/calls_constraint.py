@@ -8,9 +8,9 @@ from typing import Any
 
 from structgen.chat.arguments import JsonLayout, KeyedArguments
 from structgen.chat.call_format import CallFormat, Spellings, Tags, thought_opening
-from structgen.chat.json_values import json_values, value_plan
+from structgen.chat.json_values import json_values, possible, value_plan
 from structgen.chat.keyed.plans import KeyedPlans
-from structgen.chat.keyed.value_plans import json_escaped, spelled_texts
+from structgen.chat.keyed.strings import json_escaped, spelled_texts
 from structgen.chat.literals import Literals
 from structgen.chat.parser import TurnReader
 from structgen.chat.pieces import Blank, OneOf, Slot, Spelling, common_prefix
@@ -20,7 +20,15 @@ from structgen.chat.turn_plans import TurnPlans, free_words
 from structgen.constraints.basic import Regex
 from structgen.constraints.compositions import Composable, Composition, Text
 from structgen.constraints.languages import text_plan
-from structgen.errors import OptionError, quoted
+from structgen.errors import (
+    OptionError,
+    SchemaError,
+    SchemaWarning,
+    UnsatisfiableSchema,
+    UnsupportedSchema,
+    quoted,
+    warn_caller,
+)  # fmt: skip
 from structgen.memo import kept_where_hashable
 from structgen.options import Whitespace
 from structgen.parts.parts import Either, Plan, Series
@@ -36,11 +44,17 @@ from structgen.vocabulary import Vocabulary
 
 @dataclass(frozen=True, eq=False)
 class Turn(Composition):
-    """The constraint of a turn, without its thinking."""
+    """The constraint of a turn, without its thinking.
+
+    Attributes:
+        rules: with those tools alone that can be called.
+        checked: have the arguments rules that no mask holds? Then each complete call is held to its schema.
+    """
 
     parts: Plan
     format: CallFormat
     rules: TurnRules
+    checked: bool = False
 
     def reading(self, vocabulary: Vocabulary, stop: Sequence[str]) -> TurnReading:
         """Returns what reads a row of this turn along with its generation."""
@@ -90,11 +104,15 @@ def turn(format_: CallFormat, rules: TurnRules, vocabulary: Vocabulary) -> Turn:
     Raises:
         OptionError: `rules` demand more calls than the format allows in a turn, or two tools have the same name.
         MissingSource: something quotes, and there is no source.
-        SchemaError, UnsupportedSchema: no mask can hold the arguments of a tool to their schema, or the format cannot
-            write them.
+        SchemaError, UnsupportedSchema: no tool can be called: nothing satisfies its schema, or the format cannot write
+            its arguments.
+
+    Warns:
+        SchemaWarning: one of several tools cannot be called. The others can.
     """
     known = {name for name, i in vocabulary.special_names.items() if i not in vocabulary.end_ids}
-    return Turn(_MaskPlans(format_, rules, Literals(known, exact=rules.min_calls > 0)).plan(), format_, rules)
+    plans = _MaskPlans(format_, rules, Literals(known, exact=rules.min_calls > 0))
+    return Turn(plans.plan(), format_, plans.rules, plans.checked)
 
 
 class _MaskPlans(TurnPlans):
@@ -105,7 +123,7 @@ class _MaskPlans(TurnPlans):
             format_ = replace(format_, known=_apart(format_.spellings, format_.thinking.opening.strip()))
         names = [tool.name for tool in rules.tools]
         super().__init__(format_, names, literal, rules.min_calls, rules.max_calls)
-        self._rules = rules
+        self.rules = rules
         self._spellings = format_.written if literal.exact else format_.spellings
         for name in names:
             if names.count(name) > 1:
@@ -115,13 +133,30 @@ class _MaskPlans(TurnPlans):
         keyed = format_.reading if isinstance(format_.reading, KeyedArguments) else None
         if literal.exact and isinstance(format_.arguments, KeyedArguments):
             keyed = format_.arguments  # as the template spells them
-        self._keyed = None if keyed is None else KeyedPlans(keyed, literal)
-        called = rules.tools if rules.max_calls != 0 else ()
-        self._arguments = {tool.name: self._written(tool) for tool in called}
+        self._keyed = None if keyed is None else KeyedPlans(keyed, literal, judged=True)
+        self._arguments = dict[str, Plan]()
+        impossible = [
+            (tool, why) for tool in rules.tools if rules.max_calls != 0 and (why := self._impossible(tool)) is not None
+        ]
+        if impossible and not self._arguments:
+            raise impossible[0][1]
+        for tool, why in impossible:
+            warn_caller(f"the tool {quoted(tool.name)} cannot be called: {why}", SchemaWarning)
+            self._names.remove(tool.name)
+        self.rules = replace(rules, tools=tuple(tool for tool in rules.tools if tool.name in self._names))
+        self.checked = self._keyed is not None and self._keyed.checked
+
+    def _impossible(self, tool: Tool[..., Any]) -> SchemaError | None:
+        """Makes the plan of a tool's arguments. Returns why there is none."""
+        try:
+            self._arguments[tool.name] = self._written(tool)
+        except (UnsatisfiableSchema, UnsupportedSchema) as why:
+            return why
+        return None
 
     def plan(self) -> Plan:
         """Returns the turns that the rules allow."""
-        rules, spellings, literal = self._rules, self._spellings, self._literal
+        rules, spellings, literal = self.rules, self._spellings, self._literal
         turns: list[Plan] = []
         calls = rules.tools and rules.max_calls != 0
         mixed = bool(calls and rules.text and spellings.apart is not None)
@@ -164,7 +199,7 @@ class _MaskPlans(TurnPlans):
         spellings, literal = self._spellings, self._literal
         closers = [each for each in (*firsts(spellings.answered), *firsts(spellings.apart or ())) if each]
         thinking = self._format.thinking
-        if thinking is not None and thinking.opening.strip() and not self._rules.thought:
+        if thinking is not None and thinking.opening.strip() and not self.rules.thought:
             closers.append(thinking.opening.strip())  # the parser would read a thought
         free = free_words((*self._stops, *map(escaped, closers)))
         end: Plan = literal.spelling(spellings.answered) if firsts(spellings.answered) else Series(())
@@ -180,7 +215,7 @@ class _MaskPlans(TurnPlans):
     def _arguments_first(self, body: Spelling) -> Plan | None:
         """Returns a call of any tool as a JSON object with the arguments before the name. None if the schemas of the
         tools do not tell all, or are too many to be followed together until the name comes."""
-        tools = self._rules.tools
+        tools = self.rules.tools
         if len(tools) > _FOLLOWED or any(tool.type is not None and validators_of(tool.type) for tool in tools):
             return None
         if any(tool.grammar is not None for tool in tools):
@@ -203,7 +238,7 @@ class _MaskPlans(TurnPlans):
             }
             for n, tool in enumerate(tools)
         ]
-        return value_plan(json_values({**draft, "anyOf": objects}, [arguments, name], source=self._rules.source))
+        return value_plan(json_values({**draft, "anyOf": objects}, [arguments, name], source=self.rules.source))
 
     def _slot(self, slot: Slot, tool: str, index: str | None) -> Plan:
         if slot is Slot.ARGUMENTS:
@@ -213,15 +248,15 @@ class _MaskPlans(TurnPlans):
         return Regex(self._spellings.id).plan()
 
     def _written(self, tool: Tool[..., Any]) -> Plan:
-        source = self._rules.source
+        source = self.rules.source
         if tool.grammar is not None:
             return self._text_of(tool.grammar)
         if self._keyed is not None:
             schema = tool.arguments_schema
             schema = schema if source is None or not quotes(schema) else sourced(schema, dict(source.documents))
-            return self._keyed.plan(schema, tool.name, self._rules.order, judged=True)
+            return self._keyed.plan(schema, tool.name, self.rules.order)
         schema = tool.arguments_schema if tool.type is None else tool.type
-        return value_plan(json_values(schema, self._rules.order, self._whitespace, source))
+        return possible(value_plan(json_values(schema, self.rules.order, self._whitespace, source)))
 
     def _text_of(self, grammar: TextGrammar) -> Plan:
         """Returns the argument `INPUT` as a text of a grammar. It is spelled as a string of the format."""

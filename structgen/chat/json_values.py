@@ -13,10 +13,12 @@ from structgen.constraints.basic import JsonSchema
 from structgen.options import Whitespace
 from structgen.parts.parts import JsonValue, Plan
 from structgen.regular.quotes import Source
+from structgen.schema.algebra import Algebra
 from structgen.schema.keywords.table import CHECKED, KEYWORDS, MASKED, SPEAKS_OF
 from structgen.schema.normal import Shape
 from structgen.schema.places import quotes
 from structgen.schema.written import Schema, mapped
+from structgen.values.emptiness import Emptiness
 
 _FIELDS = {
     "string": ("strings",), "number": ("numbers",), "boolean": ("true", "false"), "null": ("null",),
@@ -50,6 +52,17 @@ def value_plan(values: JsonSchema) -> Plan:
     """Returns JSON values as a part of a call, where integers are written in digits alone."""
     plan = values.plan()
     return replace(plan, plain=True) if isinstance(plan, JsonValue) else plan
+
+
+def possible(plan: Plan) -> Plan:
+    """Returns a plan as it is.
+
+    Raises:
+        UnsatisfiableSchema: it is JSON, and no value satisfies its schema.
+    """
+    if isinstance(plan, JsonValue):
+        Emptiness(plan.algebra or Algebra()).require(plan.root)
+    return plan
 
 
 def types_of(shapes: Sequence[Shape]) -> list[str]:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from structgen.chat.arguments import KeyedArguments
 from structgen.chat.call_format import CallFormat, Spellings, Tags, tells, thought_opening
-from structgen.chat.keyed.reads import KeyedReads
+from structgen.chat.keyed.plans import KeyedPlans
 from structgen.chat.literals import Literals, optional
 from structgen.chat.pieces import Blank, Maybe, Slot, Spelling
 from structgen.chat.reading import Event, Happens, JsonText, Later, Peek, Role, Told
@@ -55,7 +55,7 @@ class _ReadPlans(TurnPlans):
         super().__init__(rules.format, [name for name, _ in rules.schemas], literal, 0, None)
         self._rules, self._schemas = rules, dict(rules.schemas)
         reading = rules.format.reading
-        self._keyed = KeyedReads(reading, literal) if isinstance(reading, KeyedArguments) else None
+        self._keyed = KeyedPlans(reading, literal, reads=True) if isinstance(reading, KeyedArguments) else None
 
     def plan(self) -> Plan:
         """Returns the turn, with the thought before it."""
@@ -159,7 +159,7 @@ class _ReadPlans(TurnPlans):
         if slot is not Slot.ARGUMENTS:
             return Told(Role.ID, _ID) if slot is Slot.ID else _ID
         if self._keyed is not None:
-            return self._keyed.plan(json.loads(self._schemas[tool]))
+            return self._keyed.plan(json.loads(self._schemas[tool]), tool)
         return Series((self._literal.blank(), Told(Role.JSON, JsonText("{"))))
 
 

@@ -18,7 +18,7 @@ from functools import cached_property, reduce
 from typing import Any, NamedTuple
 
 from structgen.automaton.machine import Automaton
-from structgen.parts.parts import Either, Entered, Families, Loop, Part, Plan, Series, Switch, Texts, Words
+from structgen.parts.parts import Either, Entered, Families, Loop, Part, Plan, RulePlan, Series, Switch, Texts, Words
 from structgen.parts.special import Fixed
 
 
@@ -381,8 +381,8 @@ class _Walk:
             return any(self.open(item, told, after, actions) for item in plan.items)
         if isinstance(plan, Told):
             return self.open(plan.plan, plan, after, actions)
-        if isinstance(plan, Later):
-            return self.open(plan.plan, told, after, actions)
+        if isinstance(plan, (Later, RulePlan)):
+            return self.open(plan.plan if isinstance(plan, Later) else plan.body, told, after, actions)
         if isinstance(plan, Peek):
             self.peek = plan.text
             certain = self.open(plan.plan, told, after, actions)

@@ -32,7 +32,7 @@ class TurnPlans(ABC):
     def __init__(
         self, format_: CallFormat, names: Sequence[str], literal: Literals, min_calls: int, max_calls: int | None
     ) -> None:
-        self._format, self._names, self._literal = format_, names, literal
+        self._format, self._names, self._literal = format_, list(names), literal
         self._min_calls, self._max_calls = min_calls, max_calls
 
     @cached_property

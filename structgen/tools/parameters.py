@@ -167,8 +167,8 @@ def _custom(name: str, entry: Mapping[str, Any]) -> Declared:
 def strict(schema: Any) -> Any:
     """Returns the schema with `additionalProperties: false` in each object that does not set it.
 
-    An object stays open if it combines schemas (`allOf`, `$ref`, ...), is combined by an `allOf`, or has no
-    `properties`.
+    Members that are required and not declared may have any value. An object stays open if it combines schemas (`allOf`,
+    `$ref`, ...), is combined by an `allOf`, or has no `properties`.
     """
     return _strict(schema, frozenset(_bases(schema)), at="")
 
@@ -189,7 +189,8 @@ def _strict(schema: Any, bases: Container[str], at: str) -> Any:
             result[key] = [_strict(each, bases, "") for each in result[key]]
     alone = _COMBINING.isdisjoint(result) and at not in bases
     if "properties" in result and "additionalProperties" not in result and alone:
-        result["additionalProperties"] = False
+        required = {name: {} for name in result.get("required", ()) if name not in result["properties"]}
+        result |= {"additionalProperties": False, "properties": {**result["properties"], **required}}
     return result
 
 

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from structgen.patience import check_patience
+from structgen.values.clashes import clash
 from structgen.values.array_progress import Asking, Items, ItemSteps, T
 from structgen.values.sets.numbers import number_is_empty
 from structgen.values.sets.strings import string_is_empty
 from structgen.values.object_progress import Flags, Inhabited, Members, MemberSteps, Options
-from structgen.errors import LimitExceeded
+from structgen.errors import LimitExceeded, UnsatisfiableSchema
 from structgen.memo import cached_method
 from structgen.schema.algebra import Algebra
 from structgen.schema.keywords.arguments import MAX_DEPTH
@@ -45,6 +46,18 @@ class Emptiness:
         """True when no JSON value satisfies `node`."""
         begun = self._begin(node)
         return begun if isinstance(begun, bool) else self._answer(begun, node)
+
+    def require(self, node: Node) -> None:
+        """Refuses a node that no value satisfies.
+
+        Raises:
+            UnsatisfiableSchema: it is one; the message says which part excludes what.
+        """
+        if self(node):
+            place = self.culprit(node)
+            where = "it" if place is node else "this part of the schema, and one is required"
+            why = clash(place)
+            raise UnsatisfiableSchema(f"no JSON value satisfies {where}" + (f": {why}" if why else ""), place.pointer)
 
     def _begin(self, node: Node) -> bool | Asking[bool]:
         """The answer if it is known, or plain without asking about other nodes; else the question."""

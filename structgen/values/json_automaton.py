@@ -13,7 +13,7 @@ from structgen.automaton.machine import Automaton, Prelude, Blame
 from structgen.json_text.lexer import spelled
 from structgen.automaton.table_format import CALL, NOTHING, POP, TARGET, Edge, position
 from structgen.automaton.writing.literals import write_literals
-from structgen.errors import LimitExceeded, RequestError, UnsatisfiableSchema
+from structgen.errors import LimitExceeded, RequestError
 from structgen.options import Whitespace
 from structgen.schema.algebra import Algebra, Shapes
 from structgen.schema.keywords.arguments import ALTERNATIVES
@@ -22,7 +22,6 @@ from structgen.schema.places import limited_places, long_places
 from structgen.schema.reader import SchemaNode, algebra_of, read
 from structgen.values.arrays import ArrayWriter
 from structgen.values.blame import OpenValue, started_values, blamed, read_against
-from structgen.values.clashes import clash
 from structgen.values.context import Context
 from structgen.values.lockstep import Lockstep
 from structgen.values.name_frames import NameWriter
@@ -131,12 +130,7 @@ class JsonAutomaton(Automaton):
 
     def start_of(self, root: Node) -> int:
         """The first state of a value of a schema."""
-        is_empty = self._context.is_empty
-        if is_empty(root):
-            place = is_empty.culprit(root)
-            where = "it" if place is root else "this part of the schema, and one is required"
-            why = clash(place)
-            raise UnsatisfiableSchema(f"no JSON value satisfies {where}" + (f": {why}" if why else ""), place.pointer)
+        self._context.is_empty.require(root)
         self._write_long_lists(root)
         self._write_limited(root)
         return self.start_of_any((root,))

@@ -19,7 +19,7 @@ import structgen as sg
 from structgen.calling.validating import judges
 from structgen.chat import call_format
 from structgen.chat.call_format import WrittenCall
-from structgen.chat.calls_constraint import TurnRules
+from structgen.chat.calls_constraint import TurnRules, turn
 from structgen.chat.messages import prompt_ids
 from structgen.chat.parser import CallEnded, TurnParser
 from structgen.errors import BudgetExhausted, OptionError, ValidationFailed
@@ -363,7 +363,8 @@ def test_the_guard_of_calls_gives_the_same_verdict_however_the_text_comes():
     model = scripted_chat("hermes")
     format_ = call_format(model.tokenizer, model.vocabulary)
     tools = (sg.Tool.of(Booking), weather)
-    (guard,) = judges(format_, TurnRules(tools, min_calls=1, text=False), model.vocabulary)
+    rules = TurnRules(tools, min_calls=1, text=False)
+    (guard,) = judges(turn(format_, rules, model.vocabulary), model.vocabulary)
     call = '{"name": "Booking", "arguments": {"guest": "%s", "rooms": 2}}\n</tool_call>'
     good, bad = call % "Bob}{", call % "Ada"
     for said in ("<tool_call>\n" + good, f"<tool_call>\n{good}\n<tool_call>\n{good}", "<tool_call>\n{broken"):
@@ -373,9 +374,8 @@ def test_the_guard_of_calls_gives_the_same_verdict_however_the_text_comes():
     assert "nobody with an A" in veto.reason
     assert f"<tool_call>\n{good}\n<tool_call>\n{bad}"[veto.offset :].startswith('"Ada"')
     keyed = scripted_chat("xml")
-    (guard,) = judges(
-        call_format(keyed.tokenizer, keyed.vocabulary), TurnRules(tools, min_calls=1, text=False), keyed.vocabulary
-    )
+    format_ = call_format(keyed.tokenizer, keyed.vocabulary)
+    (guard,) = judges(turn(format_, rules, keyed.vocabulary), keyed.vocabulary)
     veto = veto_of(guard, BOOKING["xml"])
     assert veto is not None
     assert BOOKING["xml"][veto.offset :].lstrip().startswith("Ada")

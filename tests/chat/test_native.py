@@ -17,7 +17,7 @@ from structgen.chat import CallFormat, call_format
 from structgen.chat.call_format import WrittenCall
 from structgen.chat.calls_constraint import TurnRules, turn
 from structgen.chat.formats import NATIVE, native_of
-from structgen.chat.keyed.value_plans import python_escaped
+from structgen.chat.keyed.strings import python_escaped
 from structgen.chat.parser import CallEnded, TextPiece, ThoughtPiece, TurnParser
 from structgen.chat.pieces import Blank, Slot
 from structgen.chat.spellings import canonical, loosened, maybe, pattern, spelled

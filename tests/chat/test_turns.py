@@ -1,7 +1,7 @@
 """One format, three uses: the mask accepts what the template renders, the parser gives it back, however it is cut.
 
 Covers `arguments`, `call_format`, `calls_constraint`, `chat.deriving.arguments`, `chat.deriving.thinking`,
-`json_values`, `chat.keyed.nested`, `chat.keyed.plans`, `chat.keyed.reads`, `chat.keyed.value_plans`, `literals`,
+`json_values`, `chat.keyed.nested`, `chat.keyed.plans`, `chat.keyed.nested_plans`, `chat.keyed.strings`, `literals`,
 `parser`, `chat.deriving.probes`, `read_plans`, `reading`, `templates` and `turn_plans`.
 """
 
