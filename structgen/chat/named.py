@@ -33,38 +33,12 @@ PLAIN = """{% for m in messages %}{{ m.role | capitalize }}: {{ m.content }}
 {% endfor %}{% if add_generation_prompt %}Assistant:{% endif %}"""
 """Chat templates for tokenizers without one: with the tokens of ChatML, or in plain words."""
 
-TOLD = {
-    "hermes": """You may call one or more functions to assist with the user query.
-
-You are provided with function signatures within <tools></tools> XML tags:
-<tools>
-{tools}
-</tools>
-
-For each function call, return a json object with function name and arguments within <tool_call></tool_call> XML tags:
-<tool_call>
-{{"name": <function-name>, "arguments": <args-json-object>}}
-</tool_call>""",
-    "llama3-json": """You have access to the following functions. To call a function, please respond with JSON for a \
-function call.
-Respond in the format {{"name": function name, "parameters": dictionary of argument name and its value}}.
-Do not use variables.
-
-{tools}""",
-    "pythonic": """You are an expert in composing functions. If you decide to invoke any of the function(s), you MUST \
-put it in the format of [func_name1(params_name1=params_value1, params_name2=params_value2...), func_name2(params)]
-
-Here is a list of functions in JSON format that you can invoke.
-
-{tools}""",
-}
-"""What the models of a format are told of the tools, as in their own templates."""
 ANY = """You may call these functions. They are described in JSON:
 {tools}
 
 To call a function, write:
 {call}"""
-"""What models of the other formats are told."""
+"""What the models of a format are told, if its row in the table does not say it as their own templates do."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +133,8 @@ def told(format_: CallFormat, tools: Sequence[Tool[..., Any]]) -> str:
     """Returns what a model is told of the tools."""
     declared = "\n".join(json.dumps(tool.declaration, ensure_ascii=False) for tool in tools)
     call = format_.render([WrittenCall("function_name", {"argument_name": "value"}, format_.id_of("function_name", 0))])
-    return TOLD.get(format_.name, ANY).format(tools=declared, call=call.strip())
+    known = by_name(format_.name)
+    return ((known and known.told) or ANY).format(tools=declared, call=call.strip())
 
 
 def _with_text(messages: Sequence[Mapping[str, Any]], text: str, *, system: bool) -> list[Mapping[str, Any]]:

@@ -32,6 +32,7 @@ class Native:
         thought_ends: what ends a thought next to the closing tag.
         first_index: the number of the first call, where calls are numbered.
         ids: the ids of calls, if they have the name in them, as in `CallFormat`.
+        told: what models are told of the tools, if their template does not tell it.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Native:
     thought_ends: tuple[str, ...] = ()
     first_index: int = 0
     ids: str | None = None
+    told: str = ""
 
     def is_of(self, text: str) -> bool:
         """Is a template of this format?"""

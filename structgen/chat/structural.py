@@ -8,8 +8,8 @@ from typing import Any, NoReturn
 
 from structgen.arguments import MAX_INTEGER, is_whole
 from structgen.chat.arguments import KeyedArguments, Raw
+from structgen.chat.formats import STYLES
 from structgen.chat.keyed.plans import KeyedPlans
-from structgen.chat.keyed.styles import STYLES
 from structgen.chat.literals import Literals
 from structgen.constraints.basic import JsonSchema, Regex
 from structgen.constraints.compositions import Composition, Text

@@ -1,5 +1,5 @@
 """Arguments that a format writes key by key, `<param name="city">Paris</param>`: their mask and their reader.
 
 `plans` makes both from the schemas of arguments. `strings` are values without quotes, or in quotes of Python;
-`nested_plans` are arrays and objects, whose syntax is in `nested`. `styles` is the table of those of structural tags.
+`nested_plans` are arrays and objects, whose syntax is in `nested`.
 """
