@@ -199,7 +199,7 @@ def _styled(fields: _Fields, style: str) -> Plan:
     formats["string"] = replace(formats["string"], writer=Raw(frozenset(fields.texts("excludes"))))
     plans = KeyedPlans(KeyedArguments(tuple(formats.items())), literal)
     if schema is True or not schema.keys() - {"type", "title", "description"}:
-        return Series((plans.of_any_name(fields.where), literal.blank()))
+        schema = {"additionalProperties": True}
     if any(set(name) & set('<>&"') for name in schema.get("properties", ())):
         fields.refuse("json_schema", "names of properties with <, >, & or quotes cannot stand in a tag")
     return Series((plans.plan(schema, fields.where, order), literal.blank()))

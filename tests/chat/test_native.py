@@ -21,7 +21,7 @@ from structgen.chat.keyed.strings import python_escaped
 from structgen.chat.parser import CallEnded, TextPiece, ThoughtPiece, TurnParser
 from structgen.chat.pieces import Blank, Slot
 from structgen.chat.spellings import canonical, loosened, maybe, pattern, spelled
-from structgen.errors import CallSyntaxError, TokenRejected, UnsupportedSchema
+from structgen.errors import CallSyntaxError, TokenRejected
 from structgen.regular.chardfa import from_pattern
 from structgen.tools import Tool
 from tests.support.chat_templates import byte_vocabulary, control_tokens, format_of, refused_at, templates, token_ids
@@ -256,12 +256,3 @@ def test_an_object_without_members_is_read_where_members_are_elements():
             parser = TurnParser(format_, {"look": schema}, thought="closed")
             (ended,) = (each for each in parser.feed(text) + parser.finish() if isinstance(each, CallEnded))
             assert json.loads(ended.arguments) == arguments
-
-
-@pytest.mark.parametrize("schema", [{"type": "object"}, {"type": "array", "items": {"type": "object"}}])
-def test_members_with_any_name_are_refused_by_name_where_members_are_elements(schema):
-    """A closing tag repeats the name: no mask can tell that it is the same."""
-    tool = Tool.of({"type": "function", "function": {"name": "f", "parameters": {"properties": {"b": schema}}}})
-    format_ = call_format("minimax-m3")
-    with pytest.raises(UnsupportedSchema, match=f"has no spelling for {schema['type']}: argument 'b' of f"):
-        turn(format_, TurnRules((tool,), text=False), byte_vocabulary(control_tokens(format_)))
