@@ -64,13 +64,14 @@ def _spelling(text: str, texts: Mapping[str, str]) -> Spelling:
     return until("")[0]
 
 
-def _keyed(groups: list[dict[str, Any]], separator: str = "") -> KeyedArguments:
+def _keyed(groups: list[dict[str, Any]], separator: str = "", sorted_: bool = False) -> KeyedArguments:
     """Returns how arguments are written that the table has as groups."""
     formats = {}
     for each in groups:
         before, after = (read_off(each[side], _SLOTS) for side in ("before", "after"))
         formats |= {type_: ArgumentFormat(before, _writer(each["writer"]), after) for type_ in each["types"]}
-    return KeyedArguments(tuple((type_, formats[type_]) for type_ in JSON_TYPES if type_ in formats), separator)
+    written = tuple((type_, formats[type_]) for type_ in JSON_TYPES if type_ in formats)
+    return KeyedArguments(written, separator, sorted_)
 
 
 def _writer(given: str | dict[str, Any]) -> ValueWriter:

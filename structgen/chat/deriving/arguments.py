@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from itertools import product
 from typing import Any
 
@@ -16,9 +15,13 @@ from structgen.chat.arguments import (
     ValueWriter,
 )
 from structgen.chat.deriving.probes import KEYS, NAMES, Probes, Underivable
-from structgen.chat.keyed.nested import NUMBER, OTHER, PYTHON, TRICKY, WORD, nested_writer
-from structgen.chat.pieces import Pieces, Slot, between, common_prefix, common_suffix, filled, read_off
+from structgen.chat.keyed.nested import PYTHON
+from structgen.chat.pieces import Pieces, Slot, between, common_prefix, common_suffix, read_off
 from structgen.chat.templates import CannotRender
+
+WORD, NUMBER, OTHER = "qvalue", 73517, 84628
+TRICKY = ('"', "\\", "\n", "'", "<", ">", "&", "é", "{", "\t")
+"""Characters that a template may escape in strings, or drop."""
 
 SAMPLES: dict[str, Any] = {
     "string": WORD,
@@ -64,11 +67,6 @@ def _keyed(probes: Probes) -> KeyedArguments:
         format_ = _format(probes, sample, before, after)
         if format_ is not None:
             formats[type_] = format_
-    number = formats.get("number")
-    if number is not None and not ({"array", "object"} <= formats.keys()):
-        nested = nested_writer(partial(_value_text, probes, number, before, after))
-        if nested is not None:
-            formats |= dict.fromkeys(("array", "object"), ArgumentFormat(number.before, nested, number.after))
     if "string" not in formats:
         raise Underivable("the template writes arguments neither as JSON nor key by key")
     if not separator and any(not format_.after for format_ in formats.values()):
@@ -167,16 +165,6 @@ def _argument(probes: Probes, value: Any, before: str, after: str) -> str | None
         return between(probes.calls({KEYS[0]: value}), before, after)
     except ValueError:  # `CannotRender` is one
         return None
-
-
-def _value_text(probes: Probes, number: ArgumentFormat, before: str, after: str, value: Any) -> str:
-    """Returns the text that the template writes for a value where it wrote a number before.
-
-    Raises:
-        ValueError: the text around the value is not the text around a number.
-    """
-    begin, end = (filled(pieces, {Slot.KEY: KEYS[0]}) for pieces in (number.before, number.after))
-    return between(_argument(probes, value, before, after) or "", begin, end)
 
 
 def _divided(pieces: Pieces, writer: ValueWriter) -> ArgumentFormat:
