@@ -8,7 +8,7 @@ from typing import Any
 
 from structgen.chat.arguments import JsonLayout, KeyedArguments
 from structgen.chat.call_format import CallFormat, Spellings, Tags, thought_opening
-from structgen.chat.json_values import json_values, possible, value_plan
+from structgen.chat.json_values import json_values, members_of, possible, value_plan
 from structgen.chat.keyed.plans import KeyedPlans
 from structgen.chat.keyed.strings import json_escaped, spelled_texts
 from structgen.chat.literals import Literals
@@ -254,7 +254,10 @@ class _MaskPlans(TurnPlans):
         if self._keyed is not None:
             schema = tool.arguments_schema
             schema = schema if source is None or not quotes(schema) else sourced(schema, dict(source.documents))
-            return self._keyed.plan(schema, tool.name, self.rules.order)
+            plan = self._keyed.plan(schema, tool.name, self.rules.order)
+            if members_of(schema).unmasked:
+                possible(json_values(schema, source=source).plan())
+            return plan
         schema = tool.arguments_schema if tool.type is None else tool.type
         return possible(value_plan(json_values(schema, self.rules.order, self._whitespace, source)))
 

@@ -1,7 +1,7 @@
 """The plan of the text of a turn, for the machine that reads it.
 
 It takes what the mask of a turn takes (`calls_constraint`), and what only a model without a mask writes: other
-arguments than the tool's, any white space, text and further calls after calls.
+arguments than the tool's, any white space, blocks without a call, text and further calls after calls.
 """
 
 from __future__ import annotations
@@ -137,6 +137,10 @@ class _ReadPlans(TurnPlans):
 
     def _calls(self, spellings: Spellings, *, certain: bool) -> Plan:
         return Series((super()._calls(spellings, certain=certain), Event(Happens.CALLS_END)))
+
+    def _several(self, calls: Plan, spellings: Spellings) -> Plan:
+        has_end = tells(spellings.closing) and not spellings.named
+        return Either((calls, Series(()))) if has_end else calls  # no call is between the tags
 
     def _begun(self, spellings: Spellings, *, certain: bool) -> Plan:
         begun = super()._begun(spellings, certain=certain)

@@ -68,7 +68,7 @@ def test_arguments_key_by_key_are_written_by_type():
     )
     assert gemma.write({"n": 3, "k": "v"}) == 'k:<|"|>v<|"|>,n:3'
     assert kimi.write({"n": 3}) == '<|open|>argument key="n" type="number"<|sep|>3<|close|>argument<|sep|>'
-    assert gemma.write({"l": ["a", 1, {"y": None, "x": True}]}) == 'l:[<|"|>a<|"|>,1,{x:true,y:None}]'
+    assert gemma.write({"l": ["a", 1, {"y": None, "x": True}]}) == 'l:[<|"|>a<|"|>,1,{x:true,y:null}]'
     assert kimi.write({"n": None}) == '<|open|>argument key="n" type="null"<|sep|>null<|close|>argument<|sep|>'
 
 
