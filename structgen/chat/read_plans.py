@@ -139,7 +139,7 @@ class _ReadPlans(TurnPlans):
         return Series((super()._calls(spellings, certain=certain), Event(Happens.CALLS_END)))
 
     def _several(self, calls: Plan, spellings: Spellings) -> Plan:
-        has_end = tells(spellings.closing) and not spellings.named
+        has_end = tells(spellings.begin) and any(firsts(spellings.closing)) and not spellings.named
         return Either((calls, Series(()))) if has_end else calls  # no call is between the tags
 
     def _begun(self, spellings: Spellings, *, certain: bool) -> Plan:

@@ -23,6 +23,7 @@ from structgen.chat.pieces import Blank, Slot
 from structgen.chat.spellings import canonical, loosened, maybe, pattern, spelled
 from structgen.errors import CallSyntaxError, TokenRejected
 from structgen.regular.chardfa import from_pattern
+from structgen.testing import mask_refuses_at, read_turn
 from structgen.tools import Tool
 from tests.support.chat_templates import byte_vocabulary, control_tokens, format_of, refused_at, templates, token_ids
 from tests.support.tables import cases
@@ -256,3 +257,14 @@ def test_an_object_without_members_is_read_where_members_are_elements():
             parser = TurnParser(format_, {"look": schema}, thought="closed")
             (ended,) = (each for each in parser.feed(text) + parser.finish() if isinstance(each, CallEnded))
             assert json.loads(ended.arguments) == arguments
+
+
+BLOCKS_WITHOUT_CALLS: dict[str, str] = cases("chat/native", "BLOCKS_WITHOUT_CALLS")
+
+
+@pytest.mark.parametrize("name", BLOCKS_WITHOUT_CALLS)
+def test_a_block_without_a_call_is_read_and_not_masked(name):
+    tools, text = [Tool.of({"name": "look", "parameters": {}})], BLOCKS_WITHOUT_CALLS[name]
+    for cuts in ((), range(1, len(text))):
+        assert read_turn(name, tools, text, cuts, thought="closed") == ([], "", "")
+    assert mask_refuses_at(name, tools, text, thought=False) is not None
