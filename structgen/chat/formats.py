@@ -20,6 +20,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -66,7 +67,7 @@ def _spelling(text: str, texts: Mapping[str, str]) -> Spelling:
 
 def _keyed(groups: list[dict[str, Any]], separator: str = "", sorted_: bool = False) -> KeyedArguments:
     """Returns how arguments are written that the table has as groups."""
-    formats = {}
+    formats = dict[str, ArgumentFormat]()
     for each in groups:
         before, after = (read_off(each[side], _SLOTS) for side in ("before", "after"))
         formats |= {type_: ArgumentFormat(before, _writer(each["writer"]), after) for type_ in each["types"]}
@@ -79,8 +80,10 @@ def _writer(given: str | dict[str, Any]) -> ValueWriter:
         ((name, options),) = given.items()
         known: dict[str, Any] = {"raw": Raw, "elements": Elements, "nested": Nested}
         made = {key: tuple(value) if isinstance(value, list) else value for key, value in options.items()}
-        return known[name](**{**made, **({"without": frozenset(made["without"])} if "without" in made else {})})
-    return {"raw": Raw(), "json": JsonLayout(), "python": LITERALS}[given]
+        writer: ValueWriter = known[name](**made)
+        return replace(writer, without=frozenset(writer.without)) if isinstance(writer, Raw) else writer
+    plain: dict[str, ValueWriter] = {"raw": Raw(), "json": JsonLayout(), "python": LITERALS}
+    return plain[given]
 
 
 def _native(row: dict[str, Any], texts: Mapping[str, str]) -> Native:

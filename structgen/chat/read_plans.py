@@ -15,9 +15,9 @@ from structgen.chat.arguments import KeyedArguments
 from structgen.chat.call_format import CallFormat, Spellings, Tags, tells, thought_opening
 from structgen.chat.keyed.plans import KeyedPlans
 from structgen.chat.literals import Literals, optional
-from structgen.chat.pieces import Blank, Maybe, Slot, Spelling
+from structgen.chat.pieces import TAG, Blank, Maybe, Slot, Spelling
 from structgen.chat.reading import Event, Happens, JsonText, Later, Peek, Role, Told
-from structgen.chat.spellings import WHITE, firsts, pattern
+from structgen.chat.spellings import WHITE, canonical, firsts, pattern
 from structgen.chat.turn_plans import TurnPlans, free_words
 from structgen.parts.parts import Either, Plan, Series, Words
 from structgen.parts.special import Fixed
@@ -136,11 +136,14 @@ class _ReadPlans(TurnPlans):
         return Series((Either((*ends, Series(()))), after))
 
     def _calls(self, spellings: Spellings, *, certain: bool) -> Plan:
-        return Series((super()._calls(spellings, certain=certain), Event(Happens.CALLS_END)))
-
-    def _several(self, calls: Plan, spellings: Spellings) -> Plan:
-        has_end = tells(spellings.begin) and any(firsts(spellings.closing)) and not spellings.named
-        return Either((calls, Series(()))) if has_end else calls  # no call is between the tags
+        calls = super()._calls(spellings, certain=certain)
+        begin, closing = ("".join(map(str, canonical(each))) for each in (spellings.begin, spellings.closing))
+        first, last = TAG.match(begin.strip()), "".join(TAG.findall(closing)[-1:])
+        if first is not None and not spellings.named:  # there may be no call between the outer tags
+            nothing = _NOTHING if last else _NO_ITEMS
+            ends = (self._literal.plan(last),) if last else ()
+            calls = Either((Series((self._literal.plan(first[0]), nothing, *ends)), calls))
+        return Series((calls, Event(Happens.CALLS_END)))
 
     def _begun(self, spellings: Spellings, *, certain: bool) -> Plan:
         begun = super()._begun(spellings, certain=certain)
@@ -176,4 +179,6 @@ def _present(spelling: Spelling) -> Spelling:
 
 
 _CERTAIN = Event(Happens.CERTAIN)
+_NO_ITEMS = Words(from_pattern(rf"{WHITE}*\[{WHITE}*\]{WHITE}*", anchored=True))
+_NOTHING = Words(from_pattern(rf"{WHITE}*(?:\[{WHITE}*\]{WHITE}*)?", anchored=True))
 _ID = Words(from_pattern("[A-Za-z0-9_-]*", anchored=True))

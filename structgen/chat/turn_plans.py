@@ -58,12 +58,7 @@ class TurnPlans(ABC):
             counted = self._call(spellings.body, None) if Slot.INDEX in spellings.body else first
             later = Series((self._between(spellings), counted))
             more.append(Loop(later, max(self._min_calls, 1) - 1, None if max_calls is None else max_calls - 1))
-        several = self._several(Series((first, *more)), spellings)
-        return Series((self._begun(spellings, certain=certain), several, literal.spelling(spellings.closing)))
-
-    def _several(self, calls: Plan, spellings: Spellings) -> Plan:
-        """Returns what is between the beginning and the end of calls."""
-        return calls
+        return Series((self._begun(spellings, certain=certain), first, *more, literal.spelling(spellings.closing)))
 
     def _begun(self, spellings: Spellings, *, certain: bool) -> Plan:
         """Returns what begins calls. `certain`: as of `calls`."""

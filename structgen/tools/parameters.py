@@ -189,7 +189,7 @@ def _strict(schema: Any, bases: Container[str], at: str) -> Any:
             result[key] = [_strict(each, bases, "") for each in result[key]]
     alone = _COMBINING.isdisjoint(result) and at not in bases
     if "properties" in result and "additionalProperties" not in result and alone:
-        required = {name: {} for name in result.get("required", ()) if name not in result["properties"]}
+        required: dict[str, Any] = {name: {} for name in result.get("required", ()) if name not in result["properties"]}
         result |= {"additionalProperties": False, "properties": {**result["properties"], **required}}
     return result
 
