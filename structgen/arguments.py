@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from difflib import get_close_matches
-from functools import wraps
+from functools import lru_cache, wraps
 from itertools import islice
 from numbers import Integral, Real
 from typing import Any, ParamSpec, TypeVar
@@ -102,10 +102,16 @@ def options_with(record: type[Any], *takers: str) -> tuple[str, ...]:
 
 def check_options(record: Any) -> None:
     """Checks each field of a record by its own metadata, but no default."""
-    for each in fields(record):
-        value = getattr(record, each.name)
-        if value is not each.default and "check" in each.metadata:
-            each.metadata["check"](each.name, value)
+    for name, default, check in _checked(type(record)):
+        value = getattr(record, name)
+        if value is not default:
+            check(name, value)
+
+
+@lru_cache(None)
+def _checked(record: type[Any]) -> list[tuple[str, Any, Check]]:
+    """The fields of a record that are checked, with their defaults and checks."""
+    return [(each.name, each.default, each.metadata["check"]) for each in fields(record) if "check" in each.metadata]
 
 
 def allowing(valid: Callable[[Any], bool], allowed: str) -> Check:

@@ -60,22 +60,27 @@ class _Slow(BaseException):
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """With plain kernels, large inputs take minutes: their tests are skipped after a while."""
+    if not PLAIN_SECONDS:
+        return (yield)
+    if item.get_closest_marker("compiled"):
+        pytest.skip("about compiled kernels")
+    late = False
 
     def end(*_: object) -> None:
+        nonlocal late
+        late = True
         raise _Slow
 
-    if PLAIN_SECONDS:
-        if item.get_closest_marker("compiled"):
-            pytest.skip("about compiled kernels")
-        signal.signal(signal.SIGPROF, end)
-        signal.setitimer(signal.ITIMER_PROF, PLAIN_SECONDS)
+    signal.signal(signal.SIGPROF, end)
+    signal.setitimer(signal.ITIMER_PROF, PLAIN_SECONDS)
     try:
-        yield
-    except _Slow:
-        pytest.skip(f"takes over {PLAIN_SECONDS} s of CPU with plain kernels")
+        return (yield)
+    except BaseException:
+        if late:  # whatever the interrupted code has made of it
+            pytest.skip(f"takes over {PLAIN_SECONDS} s of CPU with plain kernels")
+        raise
     finally:
-        if PLAIN_SECONDS:
-            signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 @pytest.fixture(scope="module", autouse=True)
