@@ -69,7 +69,7 @@ release-check: $(STAMP)
 
 # A wheel for Python 3.10, and one with the stable ABI for all later ones, for any Linux whose libraries are as old as the
 # kernels need; each Python at hand tries its own with numpy alone.
-PYTHONS ?= $(shell for each in 3.10 3.11 3.12 3.13; do command -v python$$each; done)
+PYTHONS ?= $(shell for each in 3.10 3.11 3.12 3.13 3.14; do command -v python$$each; done)
 TRIED := "from structgen.kernels import COMPILED; from structgen.regular.chardfa import from_pattern as p; assert COMPILED and p('^a+$$').matches('aa')"
 wheels: $(STAMP)
 	rm -rf dist build/wheels
