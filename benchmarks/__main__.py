@@ -18,6 +18,7 @@ BENCHMARKS = {
     "load": "a server under concurrent streams, many schemas and bombs",
     "agents": "coding agents that edit a file by way of the server",
     "soak": "an engine kept full for hours: memory, and texts that stay those of prompts alone",
+    "lists": "rows of long documents that come back, and lists that say so of themselves",
     "jobs": "jobs beside a loop over lists, and memory of 100,000 rows",
     "guards": "banned words: leaks, forward passes and cost beside other ways",
     "search": "texts with forced phrases by the number of beams, and the cost of a step",

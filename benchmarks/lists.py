@@ -1,10 +1,15 @@
 """Lists from documents: how many rows come back, and whether a list says that it is complete with a row missing.
 
     python -m benchmarks lists --model FOLDER [--rows 100 300] [--kinds text markdown pdf] [--write]
+    python -m benchmarks lists --careless 20 [--rows 100 300 1000 3200] [--write]
 
 Documents are drawn from a seed: a heading, two sentences, and rows of a customer, a city, orders and a sum; one row in
 fifty comes twice. Rows may say the same in six ways of text, or are a table of Markdown or PDF. A row counts as found
 if all four members are right. `pdf` needs fpdf2, which draws the pages.
+
+With `--careless`, no model reads the windows, but a reader that knows the rows and makes mistakes: of 100 rows it
+leaves out 4, mixes 2 with the one before, repeats 2 and makes up 2; one window in ten is cut short. That measures the
+proof, not a model.
 
 Each run is added to results/lists.jsonl; `--write` makes results/lists.md of all of them.
 """
@@ -14,17 +19,22 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import re
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
 import structgen as sg
-from benchmarks.report import RESULTS, setting, table, write
+from benchmarks.report import RESULTS, parser, setting, table, write
+from structgen.documents import Document, Extracted
+from structgen.documents.files import read_document
+from structgen.documents.reading import Details, Reading
+from structgen.documents.windows import costs_of, cut, window_of
 
 FIRST = "Ada Bao Chloe Dilan Eva Femi Goran Hana Ines Jonas Kofi Lena Mona Nils Olga Pavel Rosa Sven Tara Yusuf".split()
 LAST = "Berg Costa Diaz Ek Faure Gupta Haas Ito Jansen Kaya Lind Moreau Novak Okoye Park Quist Rossi Silva Tran Weiss"
@@ -84,6 +94,53 @@ def document(kind: str, rows: Sequence[Row], folder: Path) -> Any:
     return path
 
 
+def rows_of(text: str) -> list[Row]:
+    """The rows of a window as a reader without mistakes has them."""
+    patterns = [re.sub(r"\\{(\w+)\\}", r"(?P<\1>[^,|]+?)", re.escape(each)) for each in LINES]
+    patterns.append(r"\| (?P<name>[^|]+) \| (?P<city>[^|]+) \| (?P<orders>\d+) \| (?P<total>[\d.]+) \|")
+    found = list[Row]()
+    for line in text.splitlines():
+        match = next(filter(None, (re.fullmatch(each, line) for each in patterns)), None)
+        if match is not None:
+            found.append((match["name"], match["city"], int(match["orders"]), float(match["total"])))
+    return found
+
+
+def careless(text: str, chance: random.Random) -> tuple[list[dict[str, Any]], bool]:
+    """The list that a reader with mistakes makes of a window, and whether it was cut short."""
+    rows, made = rows_of(text), list[Row]()
+    for place, row in enumerate(rows):
+        fault = chance.random()
+        if fault < 0.04:
+            continue
+        made.append((row[0], *rows[place - 1][1:]) if fault < 0.06 and place else row)
+        made += [row] if 0.06 <= fault < 0.08 else [("Nobody Known", *row[1:])] if 0.08 <= fault < 0.1 else []
+    is_cut = len(made) > 1 and chance.random() < 0.1
+    made = made[: chance.randrange(1, len(made))] if is_cut else made
+    return [dict(zip(Customer.model_fields, row, strict=True)) for row in made], is_cut
+
+
+def simulated(kind: str, count: int, seed: int, options: argparse.Namespace) -> dict[str, Any]:
+    """One run of the careless reader."""
+    rows, chance, windows = drawn(count, seed), random.Random(seed), sg.Windows(options.tokens, passes=options.passes)
+    with tempfile.TemporaryDirectory() as folder:
+        began, source = time.process_time(), document(kind, rows, Path(folder))
+        read = Document(source) if isinstance(source, str) else read_document(source.read_bytes(), ".pdf")
+    schema = {"type": "array", "items": Customer.model_json_schema()}
+    reading = Reading(read, windows, schema)
+    costs = costs_of(read.text, reading.units, lambda text: len(text) // 3)
+    left: Sequence[int] = range(len(reading.units))
+    for _ in range(windows.passes):
+        for numbers in cut(reading.units, costs, left, windows):
+            window = window_of(read.text, reading.units, numbers)
+            value, is_cut = careless(window.text, chance)
+            reading.add(window, value, Details({}, {}), is_cut=is_cut)
+            reading.windows += 1
+        left = reading.missing()
+    made = [(each["name"], each["city"], each["orders"], each["total"]) for each in reading.result()[0]]
+    return counted("a careless reader", kind, rows, seed, made, reading.extracted([], {}), began, options)
+
+
 def measured(model: sg.Model, kind: str, count: int, options: argparse.Namespace) -> dict[str, Any]:
     """One run: what was found of a document's rows."""
     rows = drawn(count, options.seed)
@@ -91,41 +148,61 @@ def measured(model: sg.Model, kind: str, count: int, options: argparse.Namespace
         began = time.process_time()
         source, windows = document(kind, rows, Path(folder)), sg.Windows(options.tokens, passes=options.passes)
         found = sg.extract(model, source, list[Customer], windows=windows, batch_size=options.batch)
-    wanted = Counter(rows)
-    made = Counter((each.name, each.city, each.orders, each.total) for each in found.values)
-    missing = (wanted - made).total()
+    made = [(each.name, each.city, each.orders, each.total) for each in found.values]
+    return counted(options.name, kind, rows, options.seed, made, found, began, options)
+
+
+def counted(
+    name: str, kind: str, rows: Sequence[Row], seed: int, made: Sequence[Row], found: Extracted[Any],
+    began: float, options: argparse.Namespace,
+) -> dict[str, Any]:  # fmt: skip
+    """What is told of a run: how many rows it found, and whether it says that none is missing."""
+    missing = (Counter(rows) - Counter(made)).total()
     return {
-        "model": options.name, "kind": kind, "rows": count, "seed": options.seed, "tokens": options.tokens,
-        "passes": options.passes, "found": count - missing, "extra": (made - wanted).total(),
-        "complete": found.complete, "lies": bool(found.complete and missing),
-        "named": sum(each.score >= 0.5 for each in found.unused), "windows": found.windows,
+        "model": name, "kind": kind, "rows": len(rows), "seed": seed, "tokens": options.tokens,
+        "passes": options.passes, "found": len(rows) - missing, "extra": (Counter(made) - Counter(rows)).total(),
+        "named": sum(each.score >= 0.5 for each in found.unused), "complete": found.complete,
+        "lies": bool(found.complete and missing), "windows": found.windows,
         "seconds": round(time.process_time() - began, 1),
     }  # fmt: skip
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model")
-    parser.add_argument("--name", default="", help="of the model, in the table")
-    parser.add_argument("--rows", type=int, nargs="*", default=[100, 300])
-    parser.add_argument("--kinds", nargs="*", default=KINDS, choices=KINDS)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--tokens", type=int, default=400)
-    parser.add_argument("--passes", type=int, default=2)
-    parser.add_argument("--batch", type=int, default=16)
-    parser.add_argument("--write", action="store_true")
-    options = parser.parse_args()
+    given = parser(__doc__)
+    given.add_argument("--model")
+    given.add_argument("--name", default="", help="of the model, in the table")
+    given.add_argument("--rows", type=int, nargs="*", default=[100, 300])
+    given.add_argument("--kinds", nargs="*", default=KINDS, choices=KINDS)
+    given.add_argument("--seed", type=int, default=0)
+    given.add_argument("--tokens", type=int, default=400)
+    given.add_argument("--passes", type=int, default=2)
+    given.add_argument("--batch", type=int, default=16)
+    given.add_argument("--careless", type=int, default=0, help="runs of a reader that makes mistakes")
+    given.add_argument("--write", action="store_true")
+    options = given.parse_args()
     out = RESULTS / "lists.jsonl"
-    if options.model:
-        options.name, model = options.name or Path(options.model).name, sg.load(options.model)
-        for count in options.rows:
-            for kind in options.kinds:
-                run = measured(model, kind, count, options)
-                print(run, flush=True)
-                with out.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(run) + "\n")
+    runs: list[tuple[str, int, int]] = [(kind, count, seed) for count in options.rows for kind in options.kinds
+                                        for seed in range(options.careless or 1)]  # fmt: skip
+    model = sg.load(options.model) if options.model else None
+    options.name = options.name or Path(options.model or "").name
+    for kind, count, seed in runs if model is not None or options.careless else ():
+        run = simulated(kind, count, seed, options) if model is None else measured(model, kind, count, options)
+        print(run, flush=True)
+        with out.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(run) + "\n")
     if options.write:
-        runs = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
-        names = list(runs[0])
-        rows = [[str(run[name]) for name in names] for run in runs]
-        write("lists.md", [setting(), "", *table(names, rows)])
+        write("lists", [setting(), "", *table(HEAD, lines_of(map(json.loads, out.read_text("utf-8").splitlines())))])
+
+
+HEAD = ["reader", "kind", "rows", "runs", "found, %", "invented, %", "say complete", "complete with a row missing"]
+
+
+def lines_of(runs: Iterable[dict[str, Any]]) -> Iterator[list[Any]]:
+    """The lines of the table: the runs of a reader, a kind and a number of rows together."""
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for run in runs:
+        groups.setdefault((run["model"], run["kind"], run["rows"]), []).append(run)
+    for (name, kind, count), own in groups.items():
+        shares = [100 * sum(run[each] for run in own) / (count * len(own)) for each in ("found", "extra")]
+        told = [sum(run["complete"] for run in own), sum(run["lies"] for run in own)]
+        yield [name, kind, count, len(own), *shares, *told]

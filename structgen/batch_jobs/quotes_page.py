@@ -53,7 +53,8 @@ def _card(anchor: str, entry: Mapping[str, Any]) -> str:
         texts += f"{f'<h3>{escape(title)}</h3>' if title else ''}<pre>{marked}</pre>"
     values = "".join(_value(anchor, pointer, value, colours) for pointer, value in _leaves(entry["value"], ()))
     row = f'<div class="row"><div>{texts}</div><dl>{values}</dl></div>'
-    return f'<section class="card"><h2>{escape(str(entry["id"]))}</h2>{row}</section>'
+    id_ = str(entry["id"])
+    return f'<section class="card" id="{escape(id_)}"><h2>{escape(id_)}</h2>{row}</section>'
 
 
 def _pages(

@@ -1,4 +1,4 @@
-"""The report of a job, made of its files: counts, failures by cause, slowest inputs, what each field has.
+"""The report of a job, made of its files: counts, failures by cause, the longest and the least sure values, each field.
 
 It reads each line once and keeps little of it, so that it may describe more results than fit into memory.
 """
@@ -13,19 +13,21 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from heapq import nlargest
+from heapq import nlargest, nsmallest
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from structgen.batch_jobs.columns import PLACES, SOURCE
+from structgen.batch_jobs.columns import CONFIDENCE, PLACES, SOURCE
 from structgen.batch_jobs.quotes_page import quotes_page
 from structgen.batch_jobs.report_page import page
 from structgen.errors import excerpt
 from structgen.json_text.pointers import pointer_of
 from structgen.trace.records import CUT
 
-SLOWEST = 10
+LONGEST = 10
+UNSURE = 20
+"""Values of the least confidence that are shown."""
 CAUSES = 50
 """Causes of failures that are distinguished."""
 FIELDS = 200
@@ -78,7 +80,11 @@ def _parsed(lines: Iterable[bytes]) -> Iterator[Any]:
 def report_of(name: str, results: Iterator[Any], failures: Iterator[Any], digests: Iterator[Any]) -> dict[str, Any]:
     """The report as JSON. Inputs that were done twice count in `tokens` as often."""
     finishes, fields, incomplete = Counter[str](), dict[str, FieldSummary](), 0
+    unsure, quotes = list[tuple[float, str, str]](), False
     for entry in results:
+        sure = entry.get(CONFIDENCE, {}).items()
+        unsure = nsmallest(UNSURE, [*unsure, *((each, str(entry["id"]), name) for name, each in sure)])
+        quotes |= SOURCE in entry and PLACES in entry
         finishes[entry["finish"]] += 1
         incomplete += entry["finish"] not in CUT and not entry.get("complete", True)
         for pointer, value in _values(entry["value"], ()):
@@ -96,14 +102,16 @@ def report_of(name: str, results: Iterator[Any], failures: Iterator[Any], digest
             )
             known["count"] += 1
             known["ids"] = [*known["ids"], entry["id"]][:3]
-    costs = [(seconds, id_, tokens) for id_, _, _, tokens, seconds, *_ in digests]
+    costs = [(tokens, id_) for id_, _, _, tokens, *_ in digests]
     cut = sum(finishes[each] for each in CUT)
     return {
         "out": name, "done": finishes.total() - cut, "cut": cut, "failed": failed,
         "incomplete": incomplete, "finish": dict(finishes),
-        "tokens": sum(tokens for *_, tokens in costs),
+        "tokens": sum(tokens for tokens, _ in costs),
         "failures": sorted(causes.values(), key=lambda each: -each["count"]),
-        "slowest": [dict(zip(("seconds", "id", "tokens"), each, strict=True)) for each in nlargest(SLOWEST, costs)],
+        "longest": [dict(zip(("tokens", "id"), each, strict=True)) for each in nlargest(LONGEST, costs)],
+        "unsure": [dict(zip(("confidence", "id", "field"), each, strict=True)) for each in unsure],
+        "quotes": quotes,
         "fields": {pointer: summary.to_dict(finishes.total()) for pointer, summary in fields.items()},
     }  # fmt: skip
 

@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
+from urllib.parse import quote
 
 from structgen.trace.page import asset
 
@@ -28,7 +29,11 @@ def page(data: Mapping[str, Any]) -> str:
     badge = f'<span class="badge {state}">{counts}</span>'
     cards = [
         _card("Failures by cause", _table(("count", "cause", "inputs"), map(_failure, data["failures"]))),
-        _card("Slowest inputs", _table(("seconds", "input", "tokens"), map(_cells_of_slow, data["slowest"]))),
+        _card(
+            "Least sure",
+            _table(("confidence", "input", "field"), (_cells_of_unsure(data, each) for each in data["unsure"])),
+        ),
+        _card("Longest values", _table(("tokens", "input"), (_cells_of_long(data, each) for each in data["longest"]))),
         *(_field(pointer, each) for pointer, each in data["fields"].items()),
     ]
     return document(data["out"], badge, f'<p class="note">{data["tokens"]:,} tokens</p>{"".join(cards)}', STYLE)
@@ -73,8 +78,17 @@ def _failure(cause: Mapping[str, Any]) -> Sequence[str]:
     return f"{cause['count']:,}", f"<b>{escape(cause['type'])}</b>: {escape(cause['message'])}", ids
 
 
-def _cells_of_slow(row: Mapping[str, Any]) -> Sequence[str]:
-    return f"{row['seconds']:.2f}", escape(row["id"]), f"{row['tokens']:,}"
+def _cells_of_long(data: Mapping[str, Any], row: Mapping[str, Any]) -> Sequence[str]:
+    return f"{row['tokens']:,}", _linked(data, row["id"])
+
+
+def _cells_of_unsure(data: Mapping[str, Any], row: Mapping[str, Any]) -> Sequence[str]:
+    return f"{row['confidence']:.0%}", _linked(data, row["id"]), escape(row["field"])
+
+
+def _linked(data: Mapping[str, Any], id_: str) -> str:
+    """An id, which leads to its source where the job has a page of them."""
+    return f'<a href="quotes.html#{quote(id_, safe="")}">{escape(id_)}</a>' if data["quotes"] else escape(id_)
 
 
 def _field(pointer: str, told: Mapping[str, Any]) -> str:

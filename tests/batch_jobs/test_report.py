@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from html import unescape
+from urllib.parse import unquote
 
 import pytest
 
@@ -22,13 +23,16 @@ def test_what_a_report_counts():
     values = [{"n": n, "tags": ["x"] * (n % 3), "ok": n % 2 == 0, "o": {}, "who": {"a/b": None}} for n in range(10)]
     results = [{"value": value, "finish": "length" if value["n"] == 3 else "end"} for value in values]
     errors = [{"id": f"e{n}", "error": {"type": "OptionError", "message": f"row {n} is no '{n}'"}} for n in range(5)]
-    digests = [[f"r{n}", "", n, 7, n / 10] for n in range(20)]
+    digests = [[f"r{n}", "", n, n, 0.5] for n in range(20)]
+    for number, result in enumerate(results):
+        result |= {"id": f"r{number}", "confidence": {"n": 1 - number / 10, "ok": 1.0}}
     data = report_of("o.jsonl", iter(results), iter(errors), iter(digests))
-    assert (data["done"], data["cut"], data["failed"], data["tokens"]) == (9, 1, 5, 140)
+    assert (data["done"], data["cut"], data["failed"], data["tokens"]) == (9, 1, 5, 190)
     assert [(each["count"], each["message"], each["ids"]) for each in data["failures"]] == [
         (5, "row 0 is no '0'", ["e0", "e1", "e2"])
     ]
-    assert [each["id"] for each in data["slowest"]] == [f"r{n}" for n in range(19, 9, -1)]
+    assert [each["id"] for each in data["longest"]] == [f"r{n}" for n in range(19, 9, -1)]
+    assert data["unsure"][:2] == [{"confidence": 1 - n / 10, "id": f"r{n}", "field": "n"} for n in (9, 8)]
     assert list(data["fields"]) == ["/n", "/tags", "/ok", "/o", "/who/a~1b", "/tags/*"]
     number, tags = data["fields"]["/n"], data["fields"]["/tags"]
     bins = number["size"].pop("bins")
@@ -66,7 +70,7 @@ def test_a_job_writes_its_report_at_each_end(tmp_path):
     folder = tmp_path / "o.jsonl.job"
     data, page = json.loads((folder / "report.json").read_text()), (folder / "report.html").read_text()
     assert (data["done"], data["failed"], data["failures"][0]["ids"]) == (1, 1, [EVIL])
-    assert data["slowest"][0]["id"] == "b" + EVIL
+    assert data["longest"][0]["id"] == "b" + EVIL
     assert data["fields"]["/" + EVIL.replace("/", "~1")]["common"] == [[json.dumps(EVIL), 1]]
     assert "<script" not in page
     assert page.count("&lt;script&gt;") == 3
@@ -88,6 +92,9 @@ def test_quotes_are_marked_in_their_texts_and_linked_to_their_values(tmp_path):
     assert unescape(re.sub("<[^>]*>", "", shown)) == text
     titles = re.findall('<mark class="q[01]" title="([^"]*)">', shown)
     assert titles == ["/a", "/a, /b", "/b", "/a"]
+    report = (tmp_path / "o.jsonl.job" / "report.html").read_text()
+    (linked,) = re.findall('href="quotes.html#([^"]*)"', report)
+    assert unquote(linked) == EVIL == unescape(re.findall('<section class="card" id="([^"]*)"', page)[0])
     links = re.findall('href="#([^"]*)"', page)
     assert links == ["r0/a", "r0/b"]
     assert all(page.count(f'id="{link}"') == 1 for link in links)
