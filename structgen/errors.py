@@ -50,6 +50,14 @@ def quoted(value: object) -> str:
     return excerpt(_REPR.repr(value))
 
 
+def refused_part(refusal: Any) -> str:
+    """What a `ValidationError` of Pydantic says of the first part that it refuses: its place, why, what is there."""
+    first = refusal.errors(include_url=False)[0]
+    place, why = "/".join(map(str, first["loc"])), re.sub(r" or instance of \w+", "", first["msg"])
+    found = "" if first["type"] == "missing" else f", found {quoted(first['input'])}"
+    return f"{excerpt(place) or 'the whole'}: {why}{found}"
+
+
 class _Repr(reprlib.Repr):
     """`repr` that stops early: a full one takes long for a million items, and raises RecursionError for deep ones."""
 

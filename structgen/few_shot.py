@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import PydanticSerializationError, to_jsonable_python
+from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
 from structgen.arguments import require, require_flag, require_unicode
 from structgen.constraints.basic import JsonSchema
 from structgen.decoding.call_options import CallOptions
 from structgen.decoding.prompts.targets import Target, targets_of
-from structgen.errors import OptionError, TokenRejected, quoted
+from structgen.errors import OptionError, TokenRejected, quoted, refused_part
 from structgen.fitting import advice
 from structgen.given_prompts import GivenPrompts, Message
 from structgen.options import Whitespace
@@ -115,8 +115,14 @@ def _jsonable(value: Any, target: Target, where: str) -> Any:
             return to_jsonable_python(value, by_alias=True)
         adapter = TypeAdapter(target.type)
         given = adapter.validate_python(value) if isinstance(value, Mapping) else value
-        return adapter.dump_python(given, mode="json", by_alias=True, warnings="error")
-    except (PydanticSerializationError, ValidationError) as error:
+        try:
+            return adapter.dump_python(given, mode="json", by_alias=True, warnings="error")
+        except PydanticSerializationError:  # the value as JSON has it, an Enum's for example
+            given = adapter.validate_json(to_json(value), strict=True)
+            return adapter.dump_python(given, mode="json", by_alias=True)
+    except ValidationError as error:
+        raise OptionError(f"{where}={quoted(value)} is not a value of the schema: {refused_part(error)}") from error
+    except PydanticSerializationError as error:
         raise OptionError(f"{where}={quoted(value)} is not a value of the schema: {error}") from error
 
 

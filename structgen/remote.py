@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import ValidationError
 
-from structgen.arguments import is_number, options_with, require, require_flag, require_one_of
+from structgen.arguments import is_number, named_options, options_with, require, require_flag, require_one_of
 from structgen.automaton.expected import refused_token
 from structgen.chat.history import as_json_message, as_messages, require_role
 from structgen.constraints.basic import Choice, JsonSchema, Regex
@@ -36,6 +36,7 @@ AT_ONCE = 16
 """Requests of one call that are sent at once, unless `batch_size=` is smaller."""
 
 
+@named_options
 @dataclass(frozen=True, slots=True)
 class Remote:
     """A model at an endpoint with OpenAI's API: structgen's own server, vLLM's, OpenAI's.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import enum
+from datetime import date
 from typing import Any
 
 import pytest
@@ -48,6 +50,19 @@ def test_a_dict_is_an_example_of_a_model():
     for schema in (City, City.model_json_schema()):
         run = sg.generate(scripted_chat(SAID, SAID), CHAT, schema, examples=examples, details=True)
         assert '{"name": "Oslo", "people": 7}<|im_end|>' in run.prompt
+
+
+class Color(enum.Enum):
+    RED = "red"
+
+
+def test_what_json_has_is_an_example_of_an_enum_and_of_a_date():
+    for schema, value in ((Color, "red"), (date, "2024-01-02")):
+        said = f'"{value}"'
+        run = sg.generate(scripted_chat(said, said), CHAT, schema, examples=[("Which?", value)], details=True)
+        assert f"assistant\n{said}<|im_end|>" in run.prompt
+    with pytest.raises(OptionError, match="'rde' is not a value of the schema: the whole: Input should be 'red'"):
+        sg.generate(scripted_chat(SAID), CHAT, Color, examples=[("Which?", "rde")])
 
 
 def test_examples_of_text_and_of_functions():

@@ -194,6 +194,13 @@ MISSPELT: list[tuple[Callable[[], Any], str]] = [
     (lambda: sg.run(scripted_chat("x"), "x", [len], max_turn=1), "did you mean max_turns=?"),
     (lambda: sg.call(scripted_chat("x"), "x", [len], paralel=True), "did you mean parallel=?"),
     (lambda: sg.stream_call(scripted_chat("x"), "x", [len], baned=["x"]), "did you mean banned=?"),
+    (lambda: sg.Remote("http://x", "m", timout=1), "Remote has no option timout=: did you mean timeout=?"),
+    (lambda: sg.Tool.of({"name": "x"}, retrys=1), "Tool has no option retrys=: did you mean retries=?"),
+    (lambda: sg.tool(descripton="x")(len), "Tool has no option descripton=: did you mean description=?"),
+    (lambda: sg.AnyOf("x", "y", ignorecase=True), "AnyOf has no option ignorecase=: did you mean ignore_case=?"),
+    (lambda: sg.Phrase("x", whole_words=True), "Phrase has no option whole_words=: did you mean whole_word=?"),
+    (lambda: sg.JsonSchema({}, ordr="any"), "JsonSchema has no option ordr=: did you mean order=?"),
+    (lambda: sg.Regex(patern="x"), "Regex has no option patern=: did you mean pattern=?"),
 ]
 
 

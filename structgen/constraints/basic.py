@@ -11,6 +11,7 @@ from typing_extensions import Never
 from structgen.arguments import (
     allowing,
     check_options,
+    named_options,
     one_of,
     option,
     optional,
@@ -83,6 +84,7 @@ _WHITESPACE = allowing(lambda value: isinstance(value, Whitespace), "Whitespace(
 _REGISTRY = allowing(lambda value: value is None or hasattr(value, "resolver_with_root"), "a referencing.Registry")
 
 
+@named_options
 @dataclass(frozen=True)
 class JsonSchema(Uncompiled):
     """JSON that satisfies a schema.
@@ -189,6 +191,7 @@ class JsonSchema(Uncompiled):
         return root
 
 
+@named_options
 @dataclass(frozen=True)
 class Regex(Uncompiled):
     """Text that matches an ECMA-262 regular expression as a whole.
@@ -242,6 +245,7 @@ class Regex(Uncompiled):
             return pattern_language(whole)
 
 
+@named_options
 @dataclass(frozen=True)
 class Choice(Uncompiled):
     """One of several texts, exactly.

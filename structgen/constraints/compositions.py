@@ -7,7 +7,7 @@ from collections import abc
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
-from structgen.arguments import MAX_INTEGER, is_whole, nearest, require, require_unicode
+from structgen.arguments import MAX_INTEGER, is_whole, named_options, nearest, require, require_unicode
 from structgen.automaton.expected import Walk
 from structgen.constraints.basic import Choice, Constraint, JsonSchema, Regex, Uncompiled
 from structgen.constraints.part_limits import PartBudgets, part_limits
@@ -145,6 +145,7 @@ class SpecialToken(Composition):
         return Special(self.name, special_text(self.name))
 
 
+@named_options
 @dataclass(frozen=True)
 class Text(Composition):
     """Free text, up to a stop.

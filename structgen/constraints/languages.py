@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import Any
 
-from structgen.arguments import require, require_unicode, several
+from structgen.arguments import named_options, require, require_unicode, several
 from structgen.constraints.basic import JsonSchema, Regex
 from structgen.constraints.compositions import Composition
 from structgen.constraints.grammars.bnf import EBNF as _EBNF
@@ -26,6 +26,7 @@ from structgen.parts.parts import Plan
 __all__ = ["EBNF", "GBNF", "ByteMachine", "Lark", "Machine"]
 
 
+@named_options
 @dataclass(frozen=True)
 class Lark(Composition):
     """The texts of a grammar in Lark's notation, or in llguidance's dialect of it.
@@ -74,6 +75,7 @@ class Lark(Composition):
         return _kept_lark(self.grammar, self.start)
 
 
+@named_options
 @dataclass(frozen=True)
 class GBNF(Composition):
     r"""The texts of a grammar in llama.cpp's notation.
@@ -105,6 +107,7 @@ class GBNF(Composition):
         return _read(self.grammar, self.start, _GBNF)
 
 
+@named_options
 @dataclass(frozen=True)
 class EBNF(Composition):
     r"""The texts of a grammar in EBNF, as xgrammar and the specifications of the W3C write it.

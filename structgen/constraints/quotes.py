@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from structgen.arguments import is_whole, require
+from structgen.arguments import is_whole, named_options, require
 from structgen.automaton.machine import Automaton
 from structgen.automaton.writing.quoted import write_quotation
 from structgen.constraints.basic import Uncompiled
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 KEYWORD = "x-quote"
 
 
+@named_options
 @dataclass(frozen=True)
 class Quote(Uncompiled):
     """A string that is a verbatim piece of a source, and not empty.

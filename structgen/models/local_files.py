@@ -78,7 +78,10 @@ def _beside(path: Path) -> str:
 def _downloaded(given: str, shared: Mapping[str, Any]) -> bool:
     """Is its configuration among the downloaded files, which are loaded without the hub?"""
     file = os.path.join(shared.get("subfolder") or "", "config.json")
-    cached = try_to_load_from_cache(given, file, cache_dir=shared.get("cache_dir"), revision=shared.get("revision"))
+    try:
+        cached = try_to_load_from_cache(given, file, cache_dir=shared.get("cache_dir"), revision=shared.get("revision"))
+    except HFValidationError:  # no id at all
+        return False
     return isinstance(cached, str)
 
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 from types import EllipsisType
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from structgen.arguments import is_whole, require, require_flag, require_unicode
+from structgen.arguments import is_whole, named_options, require, require_flag, require_unicode
 from structgen.callbacks import Calling
 from structgen.errors import LimitExceeded, OptionError, quoted
 from structgen.guards.folding import WORD_CHARACTERS as WORD
@@ -107,6 +107,7 @@ def _repeated(pattern: str, times: int) -> str:
     return f"{_ANYTHING}*".join([f"(?:{pattern})"] * times)
 
 
+@named_options
 @dataclass(frozen=True)
 class Phrase(PatternPhrase):
     """A text that must occur somewhere, however it is cut into tokens.
@@ -164,6 +165,7 @@ class Phrase(PatternPhrase):
         return _bound(quoted(self.text), self.at) + ("" if self.times is None else f", times={self.times}")
 
 
+@named_options
 @dataclass(frozen=True)
 class Gap:
     """A gap between two parts of a `Template`: a number of characters or of words.
@@ -236,6 +238,7 @@ class _PhraseOfParts(PatternPhrase):
         return _bound(f"{type(self).__name__}({', '.join(shown)})", self.at)
 
 
+@named_options
 class AnyOf(_PhraseOfParts):
     """One of several phrases, for example the forms of a word.
 
@@ -255,6 +258,7 @@ class AnyOf(_PhraseOfParts):
         return f"(?:{'|'.join(_pattern(part) for part in self.parts)})"
 
 
+@named_options
 class Ordered(_PhraseOfParts):
     """Several phrases, each somewhere after the previous one.
 
@@ -272,6 +276,7 @@ class Ordered(_PhraseOfParts):
         return f"{_ANYTHING}*".join(_pattern(part) for part in self.parts)
 
 
+@named_options
 class Template(_PhraseOfParts):
     """Phrases with gaps: `...` is any text, also none; a `Gap` is a number of characters or words. Parts without a gap
     between them follow each other directly.

@@ -323,7 +323,8 @@ def _left_out(kind: type[BaseModel], value: Any, refusal: ValidationError) -> li
         place = ".".join(parts)
         if error["type"] != "extra_forbidden":
             found = "" if error["type"] == "missing" else f", found {quoted(error['input'])}"
-            raise Problem(400, f"{excerpt(place) or 'the body'}: {error['msg']}{found}", "invalid_value", param=place)
+            why = re.sub(r" or instance of \w+", "", error["msg"])
+            raise Problem(400, f"{excerpt(place) or 'the body'}: {why}{found}", "invalid_value", param=place)
         remedy = _instead(kind, place)
         if remedy or constrains(parts):
             remedy = remedy or "this server does not know it, and ignores no constraint"

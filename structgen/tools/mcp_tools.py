@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from pydantic import Base64Bytes, BaseModel, Field, StringConstraints, TypeAdapter, ValidationError
 from typing_extensions import Unpack
 
-from structgen.errors import ToolError, excerpt, quoted
+from structgen.errors import ToolError, excerpt, printable, quoted, refused_part
 from structgen.tools.images import MAX_PIXELS, read_image
 from structgen.tools.invoking import ToolOptions
 from structgen.tools.tool import Tool
@@ -156,7 +156,9 @@ def _wire(kind: type[M], model: Any) -> M:
     """
     try:
         return kind.model_validate(model.model_dump(by_alias=True, mode="json", exclude_none=True))
-    except ValueError as refusal:  # also of a value that is too deep
+    except ValidationError as refusal:
+        raise ToolError(f"the server's answer cannot be read: {refused_part(refusal)}") from refusal
+    except (ValueError, RecursionError) as refusal:  # a value that is too deep
         raise ToolError(f"the server's answer cannot be read: {excerpt(refusal)}") from refusal
 
 
@@ -168,7 +170,8 @@ async def _called(session: Any, tool_name: str, /, **arguments: Any) -> Any:
         pixels -= 0 if isinstance(blocks[-1], str) else blocks[-1].width * blocks[-1].height
     texts = all(isinstance(block, str) for block in blocks)
     if answer.failed:
-        raise ToolError("\n".join(block for block in blocks if isinstance(block, str)) or "the server gives no reason")
+        told = (printable(line) for block in blocks if isinstance(block, str) for line in block.split("\n"))
+        raise ToolError("\n".join(told) or "the server gives no reason")
     structured = answer.structured
     if texts and structured is not None:
         wrapped = structured.get("result", structured) if len(structured) == 1 else structured

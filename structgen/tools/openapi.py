@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from structgen.arguments import require
-from structgen.errors import LimitExceeded, OptionError, SchemaError, excerpt, quoted
+from structgen.errors import LimitExceeded, OptionError, SchemaError, excerpt, quoted, refused_part
 from structgen.json_text.pointers import unescaped
 from structgen.schema.written import Schema, mapped
 from structgen.tools.api_requests import JSON_TYPE, ApiOperation, Media, Parameter, Send, leaves
@@ -103,10 +103,7 @@ def _read(model: type[M], part: Any, where: str) -> M:
     try:
         return model.model_validate(part)
     except ValidationError as refusal:
-        first = refusal.errors(include_url=False)[0]
-        place = "/".join(str(each) for each in first["loc"])
-        found = "" if first["type"] == "missing" else f", found {quoted(first['input'])}"
-        raise SchemaError(f"{where}: {excerpt(place) or 'the whole'}: {first['msg']}{found}") from None
+        raise SchemaError(f"{where}: {refused_part(refusal)}") from None
 
 
 def functions_of(

@@ -19,7 +19,7 @@ from pydantic.errors import PydanticUserError
 from pydantic_core import to_jsonable_python
 from typing_extensions import Unpack
 
-from structgen.arguments import require
+from structgen.arguments import named_options, require
 from structgen.errors import BudgetExhausted, OptionError, ValidationFailed, excerpt, quoted
 from structgen.regular.quotes import Place
 from structgen.schema.places import check_patterns
@@ -162,6 +162,7 @@ class ToolCall(Generic[R]):
         return self.tool
 
 
+@named_options
 class Tool(Generic[P, R]):
     """A function, a class or a JSON Schema as a tool. It is called like what it was made of, with the same types.
 

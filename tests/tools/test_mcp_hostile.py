@@ -136,6 +136,8 @@ def test_a_list_without_end_two_tools_of_one_name_and_no_name():
     for nameless in ({}, {"name": ""}, {"name": None}, {"name": 5}, []):
         with pytest.raises(ToolError, match="cannot be read"):
             listed({"tools": [nameless]})
+    with pytest.raises(ToolError, match=r"cannot be read: tools/0/name: Input should be a valid string, found 5$"):
+        listed({"tools": [{"name": 5}]})
     assert [tool.name for tool in listed({"tools": [{"name": "a"}], "nextCursor": ""})] == ["a"]
 
 
