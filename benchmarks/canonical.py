@@ -19,9 +19,10 @@ import math
 import random
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
@@ -94,7 +95,50 @@ def wordpiece(*, lowercase: bool) -> Tokenizer:
     return BertTokenizer(tokenizer.get_vocab(), do_lower_case=lowercase)._tokenizer
 
 
-def kinds() -> Iterator[tuple[str, Tokenizer]]:
+class Kind(NamedTuple):
+    """A tokenizer with its own encoder and decoder."""
+
+    tokenizer: Any
+    encode: Callable[[str], list[int]]
+    decode: Callable[[list[int]], str]
+
+
+def fast(tokenizer: Tokenizer) -> Kind:
+    def encode(text: str) -> list[int]:
+        return list(tokenizer.encode(text, add_special_tokens=False).ids)
+
+    return Kind(tokenizer, encode, lambda ids: tokenizer.decode(ids, skip_special_tokens=False))
+
+
+def tiktoken_style() -> Kind:
+    """The pieces of GPT-2 with the pattern of later models, in tiktoken."""
+    import tiktoken
+
+    told = json.loads(real(BYTE_LEVEL).to_str())["model"]["vocab"]
+    vocabulary = sg.engine.Vocabulary.from_tokenizer(real(BYTE_LEVEL), end_ids=[told["<|endoftext|>"]])
+    ranks = {vocabulary.token(i): i for i in told.values() if vocabulary.token(i)}
+    contractions, words, digits = r"'(?i:[sdmt]|ll|ve|re)", r"[^\r\n\p{L}\p{N}]?+\p{L}++", r"\p{N}{1,3}+"
+    signs, blanks = r" ?[^\s\p{L}\p{N}]++[\r\n]*+", r"\s++$|\s*[\r\n]|\s+(?!\S)|\s"
+    pattern = "|".join((contractions, words, digits, signs, blanks))
+    encoding = tiktoken.Encoding(
+        "pieces", pat_str=pattern, mergeable_ranks=ranks, special_tokens={"<|endoftext|>": len(ranks)}
+    )
+    return Kind(encoding, encoding.encode_ordinary, encoding.decode)
+
+
+def mistral(name: str) -> Kind:
+    """A tokenizer that mistral-common brings along."""
+    from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
+
+    whole = MistralTokenizer.from_file(str(resources.files("mistral_common") / "data" / name))
+    inner = whole.instruct_tokenizer.tokenizer
+    return Kind(whole, lambda text: inner.encode(text, bos=False, eos=False), inner.decode)
+
+
+def kinds() -> Iterator[tuple[str, Tokenizer | Kind]]:
+    yield "BPE of tiktoken, GPT-2's pieces, a later pattern", tiktoken_style()
+    yield "BPE of mistral-common (tekken)", mistral("tekken_240911.json")
+    yield "SentencePiece's BPE in mistral-common (v3)", mistral("mistral_instruct_tokenizer_240323.model.v3")
     yield "byte-level BPE (GPT-2)", real(BYTE_LEVEL)
     yield "BPE with byte fallback (Llama)", real(FALLBACK)
     yield "BPE, 262,000 pieces, added tokens (Gemma 4)", real(ADDED)
@@ -107,20 +151,18 @@ def kinds() -> Iterator[tuple[str, Tokenizer]]:
     yield "WordPiece, cased (BertTokenizer)", wordpiece(lowercase=False)
 
 
-def row(name: str, tokenizer: Tokenizer, texts: int) -> list[Any]:
+def row(name: str, kind: Kind, texts: int) -> list[Any]:
     """The columns of the table."""
-    vocabulary, draw = sg.engine.Vocabulary.from_tokenizer(tokenizer, end_ids=[1]), random.Random(44)
+    vocabulary, draw = sg.engine.Vocabulary.from_tokenizer(kind.tokenizer, end_ids=[1]), random.Random(44)
+    encoded = kind.encode
     begun = time.process_time()
     canonical = vocabulary.canonical
     made, spent, steps, wrong, tokens = time.process_time() - begun, 0.0, 0, 0, 0
     words = [i for i in range(vocabulary.width) if vocabulary.token(i)]
 
-    def encoded(text: str) -> list[int]:
-        return list(tokenizer.encode(text, add_special_tokens=False).ids)
-
     def again(ids: list[int]) -> list[int]:
         """The tokens of their text; most decoders drop the space that the encoder puts before a text."""
-        return encoded(tokenizer.decode(ids, skip_special_tokens=False))
+        return encoded(kind.decode(ids))
 
     for number in range(texts):
         state, ids, way = canonical.start, list[int](), (None, min, max)[number % 3]
@@ -159,7 +201,7 @@ def main() -> None:
             "the tokenizer's own, taken", "us a token asked"]  # fmt: skip
     rows = []
     for name, tokenizer in kinds():
-        rows.append(row(name, tokenizer, options.texts))
+        rows.append(row(name, tokenizer if isinstance(tokenizer, Kind) else fast(tokenizer), options.texts))
         print(rows[-1], flush=True)
     lines = ["# Canonical tokens of each kind of tokenizer", "", setting(), "", *table(head, rows)]
     print("\n".join(lines))

@@ -72,7 +72,13 @@ def fast_source(backend: Any, special: frozenset[int], ends: list[int], template
 
 def _encoder(backend: Any) -> Encoder:
     cuts = None if backend.pre_tokenizer is None else partial(_cuts, backend.pre_tokenizer)
-    return Encoder(partial(_encoded, backend), cuts, backend)
+    words = None if cuts is None or backend.padding is not None else partial(_words, backend)
+    return Encoder(partial(_encoded, backend), cuts, backend, words)
+
+
+def _words(backend: Any, text: str) -> tuple[list[int], list[int | None]]:
+    encoding = backend.encode(text, add_special_tokens=False)
+    return encoding.ids, encoding.word_ids
 
 
 def _encoded(backend: Any, text: str) -> list[int]:

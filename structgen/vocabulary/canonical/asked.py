@@ -41,11 +41,13 @@ class Encoder:
         encode: the ids of a text, without special tokens around it.
         cuts: where its pre-tokenizer cuts a text, as indexes of characters; None where it never does.
         backend: the tokenizer of Hugging Face's `tokenizers`, where it is one.
+        words: the ids of a text, and for each token the number of its pre-token, or None; where the tokenizer tells.
     """
 
     encode: Callable[[str], Sequence[int]]
     cuts: Callable[[str], Iterable[int]] | None = None
     backend: Any = None
+    words: Callable[[str], tuple[list[int], list[int | None]]] | None = None
 
 
 class CanonicalState(NamedTuple):
@@ -83,9 +85,9 @@ class Canonical:
     """
 
     def __init__(self, encoder: Encoder, texts: Sequence[bytes]) -> None:
-        self._encode, self._cuts, self._texts = encoder.encode, encoder.cuts, texts
+        self._encode, self._cuts, self._words, self._texts = encoder.encode, encoder.cuts, encoder.words, texts
         self._known = BoundedCache[tuple[tuple[int, ...], int, bytes | None], CanonicalState | None](KNOWN)
-        self._whole = BoundedCache[CanonicalState, bool](KNOWN)
+        self._whole = BoundedCache[CanonicalState, tuple[bool, Any]](KNOWN)
         self._anchor, self._anchored = "", 0
         spaced = self._spelled(self._encode("a")) == b" a"
         self._doubles = self._spelled(self._encode(" a")) == b"  a"
@@ -115,23 +117,32 @@ class Canonical:
 
     def _read(self, state: CanonicalState, token: int, ahead: bytes | None) -> CanonicalState | None:
         after = CanonicalState((*state.tokens, token), state.text + self._texts[token])
-        count, is_canonical = len(after.tokens), False
+        count, words = len(after.tokens), None
         if ahead is not None:
             tokens = self._tokens_after(after.text + ahead)
             is_canonical = tokens is not None and tokens[:count] == after.tokens
         else:
-            is_canonical = self.is_whole(after) or any(
-                self._tokens_of(text)[:count] == after.tokens for text in _longer(after.text)
+            is_canonical, words = self._is_whole(after)
+            is_canonical = is_canonical or any(
+                self._tokens_of(text)[0][:count] == after.tokens for text in _longer(after.text)
             )
-        return self._shortened(after) if is_canonical else None
+        return self._shortened(after, words) if is_canonical else None
 
     def is_whole(self, state: CanonicalState) -> bool:
         """May the text end here: does the tokenizer make the same tokens of it?"""
-        return self._whole.kept(state, lambda: self._tokens_after(state.text) == state.tokens)
+        return self._whole.kept(state, self._is_whole, state)[0]
+
+    def _is_whole(self, state: CanonicalState) -> tuple[bool, Sequence[int | None] | None]:
+        """`is_whole`, and the number of each token's pre-token if it is whole and the tokenizer tells."""
+        try:
+            tokens, words = self._tokens_of(state.text.decode())
+        except UnicodeDecodeError:
+            return False, None
+        return (True, words) if tokens == state.tokens else (False, None)
 
     def _tokens_after(self, text: bytes) -> tuple[int, ...] | None:
         try:
-            return self._tokens_of(text.decode())
+            return self._tokens_of(text.decode())[0]
         except UnicodeDecodeError:
             return None
 
@@ -142,17 +153,29 @@ class Canonical:
             return None
         return list(tokens[count:])
 
-    def _tokens_of(self, text: str) -> tuple[int, ...]:
-        """The tokens of a text that goes on from another one."""
-        if not self.start.spaced:
-            return tuple(self._encode(text))
-        if text[:1] == " " and (self._doubles or text[1:2] != " "):  # the tokenizer puts it there
-            return tuple(self._encode(text[1:]))
-        return tuple(self._encode(self._anchor + text)[self._anchored :])
+    def _tokens_of(self, text: str) -> tuple[tuple[int, ...], Sequence[int | None] | None]:
+        """The tokens of a text that goes on from another one, and the number of each one's pre-token if it is told."""
+        first = 0
+        if self.start.spaced:
+            if text[:1] == " " and (self._doubles or text[1:2] != " "):  # the tokenizer puts it there
+                text = text[1:]
+            else:
+                text, first = self._anchor + text, self._anchored
+        if self._words is None:
+            return tuple(self._encode(text)[first:]), None
+        tokens, words = self._words(text)
+        return tuple(tokens[first:]), words[first:]
 
-    def _shortened(self, state: CanonicalState) -> CanonicalState:
+    def _shortened(self, state: CanonicalState, words: Sequence[int | None] | None) -> CanonicalState:
         """A state with fewer tokens that has the same future."""
         tokens, text, count = state.tokens, state.text, len(state.tokens)
+        if words is not None and None not in words:
+            cut = [i for i in range(1, count) if words[i] != words[i - 1]]
+            if len(cut) > 1 and count - cut[-2] <= UNCUT:
+                first = cut[-2]
+                return state._replace(
+                    tokens=tokens[first:], text=text[sum(len(self._texts[i]) for i in tokens[:first]) :]
+                )
         if count <= LONGEST:
             return state
         starts, first = [0, *accumulate(len(self._texts[token]) for token in tokens)], 0
@@ -163,9 +186,9 @@ class Canonical:
             first = cut[-2] if len(cut) > 1 else 0
         if self._cuts is None or count - first > UNCUT:
             best = range(count - KEPT, max(0, count - 3 * KEPT), -1)
-            words = [i for i in best if text[starts[i]] == SPACE]
+            spaces = [i for i in best if text[starts[i]] == SPACE]
             inside = [i for i in best if text[starts[i]] < 0x80 and not text[starts[i] : starts[i] + 1].isspace()]
-            first = next(iter(words or inside), 0)
+            first = next(iter(spaces or inside), 0)
         return state._replace(tokens=tokens[first:], text=text[starts[first] :])
 
     def is_canonical(self, token_ids: Iterable[int]) -> bool:
