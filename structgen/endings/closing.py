@@ -78,7 +78,12 @@ class Closing:
         return min(2 * size + LONGEST if exit_.doubted else size, UNKNOWN - 1)
 
     def cost_behind(self, token: bytes, before: int, position: int) -> int:
-        """`cost(position)`, given the position before a token that has led there.
+        """`cost(position)`, given the position before a token that has led there."""
+        self.follow(token, before, position)
+        return self.cost(position)
+
+    def follow(self, token: bytes, before: int, position: int) -> None:
+        """Takes the end at a position from the one before a token that has led there.
 
         If the end there begins with the token, what is left of it is the end here: there is no shorter one. Unless a
         part has come to its limit, and may only end from here on.
@@ -87,7 +92,6 @@ class Closing:
         end = None if known else self._ends.get(before)
         if end is not None and not end.doubted and end.text.first(len(token)) == token:
             self._ends.keep(position, Exit(end.text.after(len(token)), 0, end.barred, False))
-        return self.cost(position)
 
     def _end(self, position: int) -> Exit | None:
         return self._ends.kept(position, self._searched, position)

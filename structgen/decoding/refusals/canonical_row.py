@@ -120,7 +120,9 @@ class CanonicalRow(RowRule):
             return self._canonical.advance(before, token) if has_text else None
         if matcher.finished or known.few(matcher.position) is None:
             return self._canonical.advance(before, token)
-        end = Closing.of(matcher.grammar).beginning(matcher.position, AHEAD)
+        closing = Closing.of(matcher.grammar)
+        closing.follow(self._vocabulary.token(token), matcher.earlier(1), matcher.position)
+        end = closing.beginning(matcher.position, AHEAD)
         after = None if end is None else self._canonical.advance(before, token, end)
         if after is not None:
             return after
