@@ -263,8 +263,8 @@ BLOCKS_WITHOUT_CALLS: dict[str, str] = cases("chat/native", "BLOCKS_WITHOUT_CALL
 
 
 @pytest.mark.parametrize("name", BLOCKS_WITHOUT_CALLS)
-def test_a_block_without_a_call_is_read_and_not_masked(name):
+def test_a_block_without_a_call_is_read_and_no_call_that_is_required(name):
     tools, text = [Tool.of({"name": "look", "parameters": {}})], BLOCKS_WITHOUT_CALLS[name]
     for cuts in ((), range(1, len(text))):
         assert read_turn(name, tools, text, cuts, thought="closed") == ([], "", "")
-    assert mask_refuses_at(name, tools, text, thought=False) is not None
+    assert mask_refuses_at(name, tools, text, required=True, thought=False) is not None
