@@ -14,6 +14,7 @@ from structgen.decoding.call_options import CallOptions
 from structgen.decoding.loop import Execution
 from structgen.decoding.request import prepare
 from structgen.given_prompts import GivenPrompts
+from structgen.models.layers import KNOWS_STATES
 from structgen.testing import ByteTokenizer, byte_vocabulary, scripted
 from tests.support.thinning import as_slow
 
@@ -58,7 +59,8 @@ def test_forced_text_of_one_row_takes_no_further_passes_of_all(name):
     alone, passes_without = told([free] * 40)
     assert texts[1:] == alone[1:]
     assert texts[0] == sg.generate(model, prompts[0], forced)
-    assert passes == passes_without
+    if KNOWS_STATES or name != "mamba":  # older releases of transformers give its cache no numbered states
+        assert passes == passes_without
 
 
 @pytest.mark.parametrize(

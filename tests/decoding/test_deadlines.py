@@ -83,7 +83,9 @@ def test_a_value_is_closed_when_the_time_is_over():
     assert events[-1].result.finish == "closed_by_budget"
     assert "".join(event.text for event in events) == events[-1].result.text
     plain = timed(lambda: sg.generate(slow("word " * 99), "x", limits=limits(), details=True))
-    assert (plain.finish, plain.value[:9]) == ("length", "word word")
+    assert plain.finish == "length"
+    assert plain.value
+    assert ("word " * 99).startswith(plain.value)  # a busy machine says less in the time
 
 
 def test_streams_show_what_closes_a_value_wherever_the_time_ends():
