@@ -79,7 +79,7 @@ def _one(_: object) -> int:
 
 
 class BoundedCache(dict[K, V]):
-    """A dictionary of limited size: when it is full, it forgets the older half of its entries.
+    """A dictionary of limited size: when it is full, it forgets the older half of its entries, again until there is room.
 
     Threads may look up by `get`, `kept` and `keep` without a lock. A cache can be pickled if its `size_of` can.
 
@@ -106,7 +106,7 @@ class BoundedCache(dict[K, V]):
     def keep(self, key: K, value: V) -> V:
         """Adds an entry, and returns its value."""
         size = self._size_of(value)
-        if self._size + size > self.limit:
+        while self and self._size + size > self.limit:
             for old in list(self)[: (len(self) + 1) // 2]:
                 self.pop(old, None)
             self._size = sum(map(self._size_of, list(self.values())))

@@ -26,6 +26,7 @@ PACKAGE = Path(structgen.__file__).parent
 LAYERS = [
     {"errors", "memo", "waiting", "cache_folder"},
     {"arguments", "patience", "telemetry", "http_client", "console"},
+    {"memory"},
     {"model_settings"},
     {"options", "callbacks", "given_prompts"},
     {"kernels"},
@@ -54,7 +55,7 @@ LAYERS = [
 ]
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 WITHOUT_TORCH = {
-    "errors", "memo", "waiting", "cache_folder", "arguments", "patience", "telemetry", "options", "callbacks",
+    "errors", "memo", "waiting", "cache_folder", "arguments", "patience", "memory", "telemetry", "options", "callbacks",
     "kernels", "schema", "given_prompts", "json_text", "model_settings",
     "automaton", "vocabulary",
     "regular", "masks", "values", "parts", "endings", "constraints", "guards", "explanation",

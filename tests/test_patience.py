@@ -16,7 +16,6 @@ from structgen.endings.closing import Closing
 from structgen.errors import DeadEnd, LimitExceeded, Stopped
 from structgen.given_prompts import GivenPrompts
 from structgen.patience import Deadline, Patience, check_patience, excuse, reading_prompt, seconds_reading
-from structgen.schema import containers
 from structgen.testing import byte_vocabulary, scripted
 from tests.support.speed import at_usual_speed
 from tests.support.tables import cases
@@ -233,12 +232,3 @@ def test_a_product_of_alternatives_ends_with_the_patience():
     with pytest.raises(LimitExceeded, match=r"0\.5 s"), patience:
         masks_along(sg.JsonSchema(branches(12)), b"[[1], [2], [3], [4]]")
     assert time.thread_time() - began < 2
-
-
-def test_the_conjunctions_of_a_schema_have_a_limit_of_bytes(monkeypatch):
-    kinds = [{"properties": {f"a{i}": {"minimum": i}, f"b{i}": {"type": "string"}}} for i in range(8)]
-    schema = {"allOf": [{"anyOf": [{"type": "object", **kind} for kind in kinds[i:]]} for i in range(3)]}
-    sg.JsonSchema(schema).compile(byte_vocabulary()).matcher().mask()
-    monkeypatch.setattr(containers, "MAX_BYTES", 1 << 16)
-    with pytest.raises(LimitExceeded, match="conjoined"):
-        sg.JsonSchema({"title": "anew", **schema}).compile(byte_vocabulary()).matcher().mask()

@@ -15,6 +15,7 @@ from structgen.automaton.table_format import (
     WrittenRows,
 )  # fmt: skip
 from structgen.automaton.tables import Tables
+from structgen.memory import BYTES_OF_STATE, counted, current_memory
 from structgen.patience import check_patience
 from structgen.regular.quotes import Quotation
 
@@ -84,6 +85,7 @@ class Automaton:
         checks: test state -> the check that it asks.
         quotations: the first state of a quote -> the set of quotes.
         lock: must be held while walking the tables or letting them grow.
+        memory: counts the bytes of the tables, and of what is kept to write and to walk them.
     """
 
     def __init__(self, within: Automaton | None = None) -> None:
@@ -91,7 +93,8 @@ class Automaton:
         if within is not None:
             self._share(within)
             return
-        self.tables = Tables()
+        self.memory = current_memory()
+        self.tables = Tables(self.memory)
         self.lock = RLock()  # a check within a walk may walk itself: see `PartReading`
         self.checks: dict[int, Check] = {}
         self._expanders: dict[int, Callable[[int], None]] = {}
@@ -109,7 +112,7 @@ class Automaton:
 
     def _share(self, other: Automaton) -> None:
         """Shares another automaton's tables, so that each may call states of the other."""
-        self.tables, self.lock = other.tables, other.lock
+        self.tables, self.lock, self.memory = other.tables, other.lock, other.memory
         self.checks, self._expanders, self.quotations = other.checks, other._expanders, other.quotations
         self._blocks, self._returns, self.least_out = other._blocks, other._returns, other.least_out
         self._pops, self._many_pops, self._tests = other._pops, other._many_pops, other._tests
@@ -148,6 +151,7 @@ class Automaton:
 
     def later(self, expand: Callable[[int], None]) -> int:
         """A new state. `expand(state)` writes it when a walk first reaches it."""
+        self.memory.spend(BYTES_OF_STATE)
         state = self.tables.stub()
         self._expanders[state] = expand
         return state
@@ -165,6 +169,7 @@ class Automaton:
             after: for states that read one text, from a state to the states that may follow the whole text; None for
                 a state that is not among them.
         """
+        self.memory.spend(BYTES_OF_STATE)
         first = self.tables.stub(count)
         self._blocks.append(_Block(first, expand, way_out, after))
         return first
@@ -251,6 +256,7 @@ class Automaton:
         key = (check, yes, no)
         state = self._tests.get(key)
         if state is None:
+            self.memory.spend(2 * BYTES_OF_STATE)  # the check, too
             state = self.tables.test(yes, no)
             self.checks[state] = check
             self._tests[key] = state
@@ -262,6 +268,7 @@ class Automaton:
         Args:
             least: from an outcome to a lower bound of the bytes from there to the end of the caller's frame.
         """
+        self.memory.spend(BYTES_OF_STATE)
         self._returns.append((resolve, least))
         return -len(self._returns)
 
@@ -277,7 +284,8 @@ class Automaton:
 
     def _resolve(self, ret: int, outcome: int) -> int:
         """`resolved`, where that is not known yet."""
-        state = self._returns[ret - 1][0](outcome)
+        with counted(self.memory):
+            state = self._returns[ret - 1][0](outcome)
         self.tables.set_return(ret, outcome, state)
         return state
 
@@ -326,7 +334,8 @@ class Automaton:
         expander = self._expanders.get(state)
         if expander is None:
             expander = self._block(state).expand
-        expander(state)
+        with counted(self.memory):
+            expander(state)
         self._expanders.pop(state, None)  # only now: if a limit stops the expander, the next walk meets it again
         if self.tables.is_stub(state):
             raise AssertionError(f"state {state} was expanded and is still a stub")

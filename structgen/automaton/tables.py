@@ -23,6 +23,7 @@ from structgen.automaton.table_format import (
 )  # fmt: skip
 from structgen.automaton.hash_tables import hang, move_returns, put, slot
 from structgen.errors import LimitExceeded
+from structgen.memory import Memory
 
 _ADDRESS = {
     "states": Machine.states, "edges": Machine.edges, "frames": Machine.frames, "buckets": Machine.buckets,
@@ -42,8 +43,8 @@ _ZEROS = bytes(_STACK - _STARTS[2])
 """Zeros for the parts that are read before they are written: from frames to `Machine`. The row of a state is cleared
 when the state is made."""
 
-MAX_BYTES = 128 << 20
-"""The bytes of the largest array: of four million states. The others stay smaller."""
+LARGEST_STEP = 16 << 20
+"""Arrays are doubled when they grow, by at most this number of bytes."""
 
 _Number = TypeVar("_Number", bound=np.generic)
 _STUB = bytes(32)
@@ -87,9 +88,10 @@ def _array(index: int, dtype: type[_Number], columns: int = 0) -> cached_propert
 
 
 class Tables:
-    """The arrays of one automaton, and the only code that writes them from Python."""
+    """The arrays of one automaton, and the only code that writes them from Python. `memory` counts their bytes."""
 
-    def __init__(self) -> None:
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
         # A table is made for every schema: all its arrays lie in one arena until one must grow, and numpy's views of
         # them are made when they are asked for.
         data, address = _new_arena()
@@ -151,7 +153,7 @@ class Tables:
 
     def _grow(self, name: str, need: int) -> None:
         """Replace an array by one with at least `need` rows."""
-        self._replace(**{name: _grown(getattr(self, name), need)})
+        self._replace(**{name: self._grown(getattr(self, name), need)})
 
     def _replace(self, **arrays: npt.NDArray[Any]) -> None:
         """Replace arrays, with the addresses, views and sizes that depend on them."""
@@ -327,6 +329,7 @@ class Tables:
     def set_return(self, ret: int, outcome: int, state: int) -> None:
         """Sets the state to which return `-ret` leads for this outcome of the callee."""
         if 2 * self.n_returns >= self.machine[Machine.n_returns]:
+            self._memory.spend(self.returns.nbytes)
             grown: Int64 = np.zeros((2 * len(self.returns), 2), np.int64)
             move_returns(self.returns, grown)
             self._replace(returns=grown)
@@ -365,9 +368,19 @@ class Tables:
         size = 2 * len(self.frames)
         if size > MAX_FRAMES:
             raise LimitExceeded(f"the automaton holds more than {MAX_FRAMES:,} frames; compile the grammar again")
-        frames, buckets = _grown(self.frames, size), np.zeros(2 * size, np.int32)
+        frames, buckets = self._grown(self.frames, size), np.zeros(2 * size, np.int32)
+        self._memory.spend(self.buckets.nbytes)
         hang(frames, self.machine[Machine.n_frames], buckets)
         self._replace(frames=frames, buckets=buckets)
+
+    def _grown(self, array: npt.NDArray[Any], need: int) -> npt.NDArray[Any]:
+        """A copy of an array with at least `need` rows."""
+        row, count = array.itemsize * (array.shape[1] if array.ndim > 1 else 1), len(array)
+        size = max(need, count + min(count, LARGEST_STEP // row))
+        self._memory.spend(row * (size - count))
+        grown = np.zeros((size, *array.shape[1:]), array.dtype)
+        grown[:count] = array
+        return grown
 
     @property
     def nbytes(self) -> int:
@@ -376,13 +389,3 @@ class Tables:
             self.states, self.edges, self.frames, self.buckets, self.returns, self.blocks, self.depths, self.exits,
         )  # fmt: skip
         return sum(array.nbytes for array in arrays)
-
-
-def _grown(array: npt.NDArray[Any], need: int) -> npt.NDArray[Any]:
-    row = array.itemsize * (array.shape[1] if array.ndim > 1 else 1)
-    size = max(need, min(2 * len(array), MAX_BYTES // row))
-    if size * row > MAX_BYTES:
-        raise LimitExceeded(f"the automaton needs a table of more than {MAX_BYTES >> 20} MB; simplify the schema")
-    grown = np.zeros((size, *array.shape[1:]), array.dtype)
-    grown[: len(array)] = array
-    return grown

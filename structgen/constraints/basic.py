@@ -25,6 +25,7 @@ from structgen.automaton.writing.chars import Lifted
 from structgen.endings.nesting import nested
 from structgen.errors import OptionError, quoted
 from structgen.masks.grammar import Grammar
+from structgen.memory import bounded
 from structgen.options import Whitespace
 from structgen.parts.parts import JsonValue, Plan, Words
 from structgen.regular.chardfa import CharDfa, from_pattern, literals
@@ -130,6 +131,7 @@ class JsonSchema(Uncompiled):
             object.__setattr__(self, "source", Source.of(self.source))
 
     @waiting("compiling the constraint")
+    @bounded
     def compile(self, vocabulary: Vocabulary) -> Grammar:
         """The grammar. Only long lists (1,000 values or names, 50 alternatives) are expanded before a text needs it.
 
@@ -209,6 +211,7 @@ class Regex(Uncompiled):
         require_unicode("pattern", self.pattern)
 
     @waiting("compiling the constraint")
+    @bounded
     def compile(self, vocabulary: Vocabulary) -> Grammar:
         """The grammar."""
         return Grammar(TextAutomaton(*self._counted()), vocabulary)
@@ -266,6 +269,7 @@ class Choice(Uncompiled):
         object.__setattr__(self, "options", tuple(texts))
 
     @waiting("compiling the constraint")
+    @bounded
     def compile(self, vocabulary: Vocabulary) -> Grammar:
         """The grammar."""
         return Grammar(TextAutomaton(self.language()), vocabulary)

@@ -16,6 +16,7 @@ from structgen.endings.frame_search import NoWayOut
 from structgen.endings.nesting import nested
 from structgen.errors import OptionError, quoted
 from structgen.masks.grammar import Grammar
+from structgen.memory import bounded
 from structgen.parts.composed import Composed
 from structgen.parts.earley.part import Grammar as GrammarPart
 from structgen.parts.parts import Either, Loop, Plan, RulePlan, Series, Texts, Words, parts_of
@@ -51,6 +52,7 @@ class Composition(Uncompiled, ABC):
         """The composition as a part of another."""
 
     @waiting("compiling the constraint")
+    @bounded
     def compile(self, vocabulary: Vocabulary) -> Grammar:
         """The grammar; nothing is expanded before a text needs it."""
         require_vocabulary(vocabulary)

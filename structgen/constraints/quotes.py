@@ -11,6 +11,7 @@ from structgen.automaton.writing.quoted import write_quotation
 from structgen.constraints.basic import Uncompiled
 from structgen.errors import OptionError, quoted
 from structgen.masks.grammar import Grammar
+from structgen.memory import bounded
 from structgen.parts.parts import Plan, Quoted
 from structgen.regular.quotes import MissingSource, Quotation, Source, quotation_of
 from structgen.vocabulary import Vocabulary
@@ -61,6 +62,7 @@ class Quote(Uncompiled):
         return quotation_of({"whole": self.whole, "spaces": self.spaces, "source": self.source})
 
     @waiting("compiling the constraint")
+    @bounded
     def compile(self, vocabulary: Vocabulary) -> Grammar:
         """The grammar."""
         automaton = Automaton()

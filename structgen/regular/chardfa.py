@@ -11,7 +11,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, count, islice, pairwise
+from itertools import accumulate, chain, count, pairwise
+from os.path import commonprefix
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -226,18 +227,30 @@ def _marked(strings: Iterable[tuple[str, int]]) -> CharDfa:
     starts = starts[starts <= 0x10FFFF]
     classes = np.zeros(starts.size, np.int32)
     classes[np.searchsorted(starts, chars)] = np.arange(1, chars.size + 1)
-    width, left = chars.size + 1, iter((letters + 1).tolist())
-    after: dict[int, int] = {}  # by state and class as one number
-    final = [0, 0]
-    for word, mark in text:
-        state = 1
-        for letter in islice(left, len(word)):
-            state = after.setdefault(state * width + letter, len(after) + 2)
-        final += [0] * (len(after) + 2 - len(final))
-        final[state] = mark
-    table = np.zeros((len(final), width), np.int32)
-    table.ravel()[np.fromiter(after.keys(), np.int64, len(after))] = np.fromiter(after.values(), np.int32, len(after))
+    edges, final = _trie([word for word, _ in text], [mark for _, mark in text])
+    table = np.zeros((len(final), chars.size + 1), np.int32)
+    table[edges[0], letters[edges[1]] + 1] = edges[2]
     return tidied(starts.astype(np.int32), classes, table, final)
+
+
+def _trie(words: list[str], marks: list[int]) -> tuple[NDArray[np.int64], list[int]]:
+    """The trie of words: int64[3, edges], for each edge its state, the index of its letter in the words written one
+    after another, and the state it leads to; and the mark of each state, of which the first is dead."""
+    starts = list(accumulate(map(len, words), initial=0))
+    edges = np.empty((3, starts[-1]), np.int64)
+    path, last, final, done = np.ones(max(map(len, words), default=0) + 1, np.int64), "", [0, 0], 0
+    for index in sorted(range(len(words)), key=words.__getitem__):  # after each other, words share their beginnings
+        word, start = words[index], starts[index]
+        shared = len(commonprefix((last, word)))  # noqa: RUF071 - character by character, as it is meant
+        new = len(word) - shared
+        path[shared + 1 : len(word) + 1] = np.arange(len(final), len(final) + new)
+        edges[0, done : done + new] = path[shared : len(word)]
+        edges[1, done : done + new] = np.arange(start + shared, start + len(word))
+        edges[2, done : done + new] = path[shared + 1 : len(word) + 1]
+        final += [0] * new
+        final[path[len(word)]] = marks[index]
+        last, done = word, done + new
+    return edges[:, :done], final
 
 
 _TEXT_BOUNDS = np.array([0, SURROGATES[0], SURROGATES[1] + 1], np.int32)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.kernels import Rows, inner_kernel, kernel
-from structgen.patience import check_patience
+from structgen.memory import afford
 from structgen.regular.interning import FIRST_ROWS, empty_table, grown_rows, intern
 
 Int32 = NDArray[np.int32]
@@ -40,7 +40,7 @@ def product(
     rows[1] = 1
     done, count = 0, 2
     while count <= limit:
-        check_patience()
+        afford(3 * rows.nbytes + next_.nbytes)  # and the table of `intern`
         if len(rows) < count + classes:
             rows, next_ = grown_rows(rows, count + classes), grown_rows(next_, count + classes)
         done, count = _expand(flat, offsets, widths, columns, live, limit, rows, empty_table(rows), next_, done, count)

@@ -17,6 +17,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from structgen.errors import LimitExceeded
 from structgen.memo import cached_method
+from structgen.memory import BYTES_OF_NODE, spend
 from structgen.schema.containers import FREE_ARRAYS, FREE_OBJECTS, ContainerAlgebra
 from structgen.schema.normal import ANY, NEVER, Arrays, Node, Numbers, Objects, Shape, Strings
 from structgen.schema.scalars import (
@@ -158,6 +159,7 @@ class Algebra(ContainerAlgebra):
         key = frozenset(operands)
         known = self._interned.get(key)
         if known is None:
+            spend(BYTES_OF_NODE)
             against = any(isinstance(node, Not) and node.operand in key for node in operands)
             known = self._interned[key] = NEVER if against else Both(operands, self)
         return known
@@ -169,6 +171,7 @@ class Algebra(ContainerAlgebra):
             return NEVER if node is ANY else ANY
         if isinstance(node, Not):
             return node.operand
+        spend(BYTES_OF_NODE)
         return Not(node, self)
 
     def union(self, nodes: Iterable[Node]) -> Node:
@@ -179,11 +182,13 @@ class Algebra(ContainerAlgebra):
             return ANY if ANY in key else next(iter(key), NEVER)
         known = self._unions.get(key)
         if known is None:
+            spend(BYTES_OF_NODE)
             known = self._unions[key] = UnionNode(tuple(dict.fromkeys(node for node in nodes if node in key)))
         return known
 
     def shape(self, a: Shape, b: Shape) -> Shape | None:
         """The values that are in both shapes."""
+        spend(BYTES_OF_NODE // 4)
         both = Shape(
             a.null and b.null,
             a.true and b.true,

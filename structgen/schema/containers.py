@@ -5,13 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import replace
 
-from structgen.errors import LimitExceeded
-from structgen.patience import check_patience
+from structgen.memory import BYTES_OF_NODE, spend
 from structgen.schema.normal import ANY, NEVER, Arrays, Contains, Listed, Named, Node, Objects, Property, Strings
 from structgen.schema.scalars import minimum
 
-MAX_BYTES, BYTES_OF_NODE, BYTES_OF_MEMBER = 64 << 20, 512, 150
-"""The bytes that all conjunctions of one schema may take, and what one takes, and each of its members."""
+BYTES_OF_MEMBER = 150
+"""What a conjunction of containers takes for each of its members."""
 FREE_ARRAYS = ANY.shapes[0].arrays or Arrays(rest=ANY)
 FREE_OBJECTS = ANY.shapes[0].objects or Objects(rest=ANY)
 
@@ -78,19 +77,6 @@ class ContainerAlgebra(ABC):
     def negation(self, node: Node) -> Node:
         """The node of the values that do not satisfy `node`."""
 
-    _bytes = 0
-
-    def _spend(self, members: int) -> None:
-        """Counts what a conjunction with this number of members takes.
-
-        Raises:
-            LimitExceeded: all conjunctions of the schema take more than `MAX_BYTES`, or the row's time is over.
-        """
-        check_patience()
-        self._bytes += BYTES_OF_NODE + BYTES_OF_MEMBER * members
-        if self._bytes > MAX_BYTES:
-            raise LimitExceeded(f"conjoined alternatives (allOf of anyOf) take more than {MAX_BYTES >> 20} MB")
-
     def optional(self, a: Node | None, b: Node | None) -> Node | None:
         """The conjunction of two `rest`s; None allows nothing."""
         return None if a is None or b is None else self.node(a, b)
@@ -101,7 +87,7 @@ class ContainerAlgebra(ABC):
             return None if a is None else b
         if b is FREE_ARRAYS:
             return a
-        self._spend(len(a.prefix) + len(b.prefix))
+        spend(BYTES_OF_NODE + BYTES_OF_MEMBER * (len(a.prefix) + len(b.prefix)))
         _check_arrays(a)
         _check_arrays(b)
         prefix = []
@@ -153,7 +139,7 @@ class ContainerAlgebra(ABC):
             return None if a is None else b
         if b is FREE_OBJECTS:
             return a
-        self._spend(len(a.properties) + len(b.properties))
+        spend(BYTES_OF_NODE + BYTES_OF_MEMBER * (len(a.properties) + len(b.properties)))
         _check_objects(a)
         _check_objects(b)
         mine, theirs = ({member.name: member for member in side.properties} for side in (a, b))

@@ -34,6 +34,9 @@ MAX_TRIED = 8
 SECONDS = 2.0
 """The CPU time in seconds after which the search ends without a keyword."""
 
+_FIRST = ("exclusiveMinimum", "exclusiveMaximum", "minContains", "maxContains", "additionalItems")
+"""Keywords that are left out first: they restrict what is refused by another keyword's leave, as `minContains: 2` does
+of `contains`, and without that other keyword they say nothing."""
 _LAST = ("if", "not", "allOf", "anyOf", "oneOf", "type", *REFERENCES)
 """Keywords that are left out last. Without one of them a value may be anything, but mostly another keyword refuses."""
 _APPLYING = frozenset(("allOf", *REFERENCES))
@@ -157,7 +160,7 @@ class OpenValue:
         return nodes
 
     def keywords(self) -> dict[str, list[Rule]]:
-        """The rules that restrict values of this JSON type, by keyword. Keywords of `_LAST` come last."""
+        """The rules that restrict values of this JSON type, by keyword: those of `_FIRST` first, of `_LAST` last."""
         begun = (self._text or self._refused)[:1]
         kind = _KINDS.get(begun[0], "") if begun else ""
         rules: dict[str, list[Rule]] = {}
@@ -166,7 +169,7 @@ class OpenValue:
             for keyword in place.schema:
                 if _restricts(place, keyword, "string" if of_names else kind):
                     rules.setdefault(keyword, []).append((place, keyword))
-        ranks = {keyword: rank for rank, keyword in enumerate(_LAST, 1)}
+        ranks = dict.fromkeys(_FIRST, -1) | {keyword: rank for rank, keyword in enumerate(_LAST, 1)}
         return {keyword: rules[keyword] for keyword in sorted(rules, key=lambda name: ranks.get(name, 0))}
 
     def blame(self, until: float) -> Rule | None:
@@ -177,11 +180,14 @@ class OpenValue:
             return telling[0]
         for rules in keywords.values():  # at all places together: several alternatives may have the keyword
             if self.would_do(until, without=rules):
-                tried = rules[:MAX_TRIED] if len(rules) > 1 else []
-                return next((rule for rule in tried if self.would_do(until, without=[rule])), rules[0])
-        types = keywords.pop("type", [])  # a `type` next to an `enum` refuses the same text: leave out both
-        if types and any(self.would_do(until, without=[*types, *rules]) for rules in keywords.values()):
-            return types[0]
+                alone = rules[:MAX_TRIED] if len(rules) > 1 else []
+                return next((rule for rule in alone if self.would_do(until, without=[rule])), rules[0])
+        tried: list[Rule] = []  # several refuse the text, as a `type` next to an `enum`
+        for keyword, rules in keywords.items():
+            tried += rules
+            if self.would_do(until, without=tried):
+                others = (rule for rule in tried if not self.would_do(until, without=[r for r in tried if r != rule]))
+                return rules[0] if keyword == "type" else next(others, rules[0])
         return None
 
 

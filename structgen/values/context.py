@@ -18,6 +18,7 @@ from structgen.automaton.machine import Automaton
 from structgen.automaton.table_format import GAP, GOTO, INC, ROOM
 from structgen.automaton.writing.literals import write_literals
 from structgen.memo import cached_method
+from structgen.memory import BYTES_OF_KEY, BYTES_OF_NODE, spend
 from structgen.options import Whitespace
 from structgen.schema.algebra import Algebra
 from structgen.schema.normal import Node
@@ -97,11 +98,12 @@ class Context:
         self.is_empty = Emptiness(algebra)
         self._new_value, self._new_choice = new_value, new_choice
         self._values: dict[tuple[Node | Lockstep, int], int] = {}
-        self._shared: dict[Hashable, int] = {}
+        self._shared: dict[tuple[Hashable, ...], int] = {}
 
     @cached_method
     def choice(self, drivers: tuple[Node, ...], watched: tuple[Node, ...] = ()) -> Lockstep:
         """The one choice of these nodes: equal arguments give the same object."""
+        spend(BYTES_OF_NODE)
         return Lockstep(drivers, watched)
 
     def value(self, choice: Lockstep, depth: int) -> int:
@@ -128,10 +130,11 @@ class Context:
             state = self._values[key] = new(*key)
         return state
 
-    def shared(self, key: Hashable, expand: Callable[[int], None]) -> int:
+    def shared(self, key: tuple[Hashable, ...], expand: Callable[[int], None]) -> int:
         """The state for `key`. A new state is written by `expand` when a walk reaches it."""
         state = self._shared.get(key)
         if state is None:
+            spend(BYTES_OF_KEY * sum([len(each) for each in key if type(each) is tuple]))
             state = self._shared[key] = self.automaton.later(expand)
         return state
 

@@ -33,8 +33,8 @@ from structgen.values.context import Context, Predicate
 from structgen.values.lockstep import Lockstep, union
 from structgen.values.names import ending
 
-MAX_ASKED = 6
-"""The largest number of nodes that tests distinguish at the end of a string. Each test doubles the states after it."""
+MAX_ASKED = 16
+"""The largest number of sets that tests tell apart at the end of a string or number: each test doubles the states."""
 
 
 class NumberWriter:
@@ -133,16 +133,10 @@ class StringWriter:
         return Lifted(self._automaton, dfa, states.__getitem__, quoted=True, maximum=maximum).start
 
     def _asked_at_the_end(self, choice: Lockstep, strings: Sequence[tuple[int, Strings]]) -> int:
-        """The state of any text within the lengths. At its end, tests ask which nodes accept it.
-
-        Raises:
-            LimitExceeded: more than `MAX_ASKED` nodes would be asked.
-        """
+        """The state of any text within the lengths. At its end, tests ask which nodes accept it."""
         sets: dict[int, list[Strings]] = {}
         for node, each in strings:
             sets.setdefault(node, []).append(each)
-        if len(sets) > MAX_ASKED:
-            raise LimitExceeded(f"{len(sets)} sets of strings in one place are too large to be combined")
         predicates = [partial(_in_any, tuple(each)) for each in sets.values()]
         close = _Acceptance(self._context, choice, list(sets), predicates).tested((1 << len(sets)) - 1, TextCheck)
         lengths = [each.max_length for _, each in strings]
@@ -289,6 +283,14 @@ class _Acceptance:
         return ending(dfa, [final for final in dfa.kinds[0] if self.nodes(final) & self._choice.driving])
 
     def tested(self, final: int, check: type[TextCheck] | type[NumberCheck]) -> int:
-        """The state that tests a value with this final mask and leaves its frame; 0 if the value is refused."""
+        """The state that tests a value with this final mask and leaves its frame; 0 if the value is refused.
+
+        Raises:
+            LimitExceeded: the value may have to be tested for more than `MAX_ASKED` sets.
+        """
+        asked = sum(each is not None and final >> k & 1 for k, each in enumerate(self.predicates))
+        if asked > MAX_ASKED:
+            kind = "strings" if check is TextCheck else "numbers"
+            raise LimitExceeded(f"{asked} sets of {kind} in one place are too large to be combined")
         accept = lambda marks: self._context.accept(self._choice, self.nodes(marks))  # noqa: E731
         return self._context.confirmed(self.predicates, final, check, accept)

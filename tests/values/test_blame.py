@@ -57,6 +57,14 @@ def test_the_keyword_is_that_of_the_place(schema: Any, text: str, byte: str, poi
     assert (why.pointer, why.rule) == (pointer, rule)
 
 
+@pytest.mark.parametrize(("schema", "text", "rule"), cases("values/blame", "the_keyword_that_refuses_a_value"))
+def test_the_keyword_that_refuses_a_value_is_named_in_every_draft(schema: Any, text: str, rule: str) -> None:
+    """Draft 4's `exclusiveMinimum: true` was told as "minimum is 1"."""
+    fault = sg.JsonSchema(schema).judge().fault(json.loads(text))
+    assert fault is not None
+    assert fault.rule == rule
+
+
 def test_alternatives_that_the_members_before_have_ruled_out() -> None:
     """In another order of its members the text would do."""
     schema = {"anyOf": [{"properties": {"k": {"const": k}, "v": {"const": k}}, "required": ["k"]} for k in "xy"]}

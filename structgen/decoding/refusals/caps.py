@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
-from structgen.decoding.refusals.repetition import room
+from structgen.decoding.refusals.repetition import LOOPED_ITEMS, room, was_cut
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.options import Limits
 from structgen.parts.part_reading import PartReading
@@ -45,6 +45,8 @@ class Level(NamedTuple):
     items: int  # complete items of an array
     end: int  # the byte after the last of them
     parent: Level | None  # the container around it
+    looped: int = 0  # the last items of an array of which each has a string whose loop was cut
+    cut: bool = False  # has any member such a string?
 
 
 class CapState(NamedTuple):
@@ -111,7 +113,7 @@ class CapReader:
 
     def after(self, state: CapState, said: bytes | bytearray) -> tuple[CapState, Reached]:
         """The state after more of a text, and what that has reached."""
-        after, continued = _read_on(state, said)
+        after, continued = _read_on(state, said, self._repeated)
         after = self._bounded(after, said)
         name, array = self._exceeded(after, continued, said)
         return after, Reached(name, array)
@@ -122,7 +124,7 @@ class CapReader:
         level, items = state.top, self._items
         while level is not None:  # each open array may still begin this many items
             if level.array:
-                items = min(items, self._items - level.items)
+                items = min(items, self._items - level.items) if level.looped < LOOPED_ITEMS - 1 else 0
             level = level.parent
         of_items = state.end + max(items - 1, 0)
         repeated = len(said) + max(room(said, self._repeated), 0)  # a loop of items may be longer
@@ -142,7 +144,11 @@ class CapReader:
             return "max_blanks", -1
         for array in continued:
             too_long = array.items >= self._items
-            if too_long or room(said[array.start + 1 : array.end], self._repeated, items=True) < 0:
+            if (
+                too_long
+                or array.looped >= LOOPED_ITEMS
+                or room(said[array.start + 1 : array.end], self._repeated, items=True) < 0
+            ):
                 return "max_items" if too_long else "max_repeated", array.start
         return None, -1
 
@@ -304,8 +310,12 @@ def _adds_items(states: dict[int, CapState], length: int, said: bytes, array: in
     return any(each.start == array for each in _read_on(before, said)[1])
 
 
-def _read_on(state: CapState, said: bytes | bytearray) -> tuple[CapState, list[Level]]:
-    """The state after the whole text, and the arrays in which a comma announced another item."""
+def _read_on(state: CapState, said: bytes | bytearray, repeated: int = sys.maxsize) -> tuple[CapState, list[Level]]:
+    """The state after the whole text, and the arrays in which a comma announced another item.
+
+    Args:
+        repeated: see `Limits(max_repeated=...)`; strings whose loops it has cut are counted.
+    """
     offset, kind, start, top, *_ = state
     continued: list[Level] = []
     while offset < len(said):
@@ -314,8 +324,9 @@ def _read_on(state: CapState, said: bytes | bytearray) -> tuple[CapState, list[L
             is_over = offset < len(said) and (kind == SCALAR or said[offset] == 0x22)
             if not is_over:
                 break
+            cut = kind == STRING and was_cut(said[start + 1 : offset], repeated)
             offset += kind == STRING
-            top, kind = _with_item(top, offset), NONE
+            top, kind = _with_item(top, offset, cut=cut), NONE
         elif said[offset] in b" \n\t\r,:":
             if said[offset] == 0x2C and top is not None and top.array:
                 continued.append(top)
@@ -323,7 +334,7 @@ def _read_on(state: CapState, said: bytes | bytearray) -> tuple[CapState, list[L
         elif said[offset] in b"]}":
             offset += 1
             if top is not None:
-                top = _with_item(top.parent, offset)
+                top = _with_item(top.parent, offset, cut=top.cut)
         else:
             if said[offset] in b"[{":
                 top = Level(said[offset] == 0x5B, offset, 0, offset, top)
@@ -339,9 +350,11 @@ def _end_of_value(kind: int, said: bytes | bytearray, offset: int) -> int:
     return offset if match is None else match.end()
 
 
-def _with_item(top: Level | None, end: int) -> Level | None:
-    """The container with one more item if it is an array, else as it is."""
-    return top if top is None or not top.array else top._replace(items=top.items + 1, end=end)
+def _with_item(top: Level | None, end: int, *, cut: bool) -> Level | None:
+    """The container with one more item if it is an array; `cut`: the item or member has a string whose loop was cut."""
+    if top is None or not top.array:
+        return top._replace(cut=True) if top is not None and cut else top
+    return top._replace(items=top.items + 1, end=end, looped=top.looped + 1 if cut else 0, cut=top.cut or cut)
 
 
 def _ends_blank(said: bytes | bytearray, end: int, cap: int) -> bool:

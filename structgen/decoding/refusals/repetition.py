@@ -6,6 +6,7 @@ long as `allowed` says, which depends on its unit, the bytes of one period:
 - a unit is said at least `TIMES` times, or `TIMES_OF_ITEMS` times where it is one or more items of an array. A chorus
   repeats a line four or six times, and a matrix of zeros has a row for each of its columns.
 - the loop has at least `max_repeated` bytes without blanks. Rulers, the lines of tables and empty cells have fewer.
+- `LOOPED_ITEMS` items in a row that hold a string whose own loop was cut end their array, be they equal or not.
 - an item that is a short value, like 0, "" or null, counts as two bytes, since data is padded with such items.
 
 The smallest period is found by a search for the last `window` bytes in the bytes before them. If they occur at a
@@ -19,8 +20,12 @@ from __future__ import annotations
 import re
 import sys
 from bisect import bisect_left
+from collections.abc import Iterator
 
 TIMES, TIMES_OF_ITEMS = 8, 16
+LOOPED_ITEMS = 3
+TOKEN = 16
+"""The most bytes by which a loop that was cut is shorter than its cap: those of a usual token."""
 LONGEST = 1024
 """The most bytes of a unit that is looked for."""
 
@@ -35,10 +40,18 @@ def room(text: bytes | bytearray, most: int, *, items: bool = False) -> int:
         most: see `Limits(max_repeated=...)`.
         items: the text is that of an array, up to the end of an item. Else it is any text.
     """
-    left, window = most - len(text), max(2, most // 2)
-    if left >= 0:
-        return left
-    left = window // 2
+    left = most - len(text)
+    return left if left >= 0 else min([max(2, most // 2) // 2, *_left_of_loops(text, most, items=items)])
+
+
+def was_cut(text: bytes | bytearray, most: int) -> bool:
+    """Does a text, a whole string, end in a loop that its cap has cut: would the next token have made it too long?"""
+    return len(text) > most - TOKEN and any(left < TOKEN for left in _left_of_loops(text, most, items=False))
+
+
+def _left_of_loops(text: bytes | bytearray, most: int, *, items: bool) -> Iterator[int]:
+    """For each period that the end of a text has, the bytes that may follow before its loop is too long."""
+    window = max(2, most // 2)
     # A loop with a period in (window / 4, window / 2] has TIMES * period > 2 * window bytes.
     while window <= 2 * LONGEST and (window <= most // 2 or 2 * window < len(text)):
         end = text[-window - window // 2 :][::-1]
@@ -47,10 +60,10 @@ def room(text: bytes | bytearray, most: int, *, items: bool = False) -> int:
             may_have = allowed(bytes(text[-period:]), most, items=items)
             longest = min(len(text), may_have + 1)
             is_over = range(window + period, longest + 1)
-            length = is_over.start - 1 + bisect_left(is_over, True, key=lambda n: not _has_period(text, n, period))
-            left = min(left, may_have - length)
+            yield may_have - (
+                is_over.start - 1 + bisect_left(is_over, True, key=lambda n: not _has_period(text, n, period))
+            )
         window *= 2
-    return left
 
 
 def allowed(unit: bytes, most: int, *, items: bool = False) -> int:

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from structgen.errors import LimitExceeded
 from structgen.memo import cached_method
+from structgen.memory import BYTES_OF_KEY, BYTES_OF_NODE, spend
 from structgen.parts.earley.symbols import UNKNOWN, Rules, Symbols
 
 MAX_READINGS = 128
@@ -119,6 +120,7 @@ class ItemSets:
         if callers:
             known = self._interned(callers)
             found = {terminal: _named(items, known) for terminal, items in found.items()}
+        spend(BYTES_OF_NODE + BYTES_OF_KEY * sum(map(len, found.values())))
         return ItemSet(kernel, found, skips, leaves=leaves)
 
     def opened(self, items: Iterable[Item]) -> Items:
@@ -236,6 +238,7 @@ class ItemSets:
         """The one return to these items."""
         found = self._returns.get(items)
         if found is None:
+            spend(BYTES_OF_NODE + BYTES_OF_KEY * len(items))
             found = self._returns[items] = Return(items, relative=_is_relative(items))
         return found
 

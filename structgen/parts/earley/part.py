@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from structgen.automaton.machine import Automaton
 from structgen.memo import Numbering, cached_method
+from structgen.memory import BYTES_OF_KEY, BYTES_OF_NODE, spend
 from structgen.parts.earley.items import BELOW, LEAVES, Items, ItemSet, ItemSets, Return
 from structgen.parts.composed import Composed
 from structgen.parts.earley.byte_lexer import ByteLexers, is_text
@@ -211,6 +212,7 @@ class Parser:
             else:
                 items |= slots[slot].kernel
                 skips |= slots[slot].skips
+        spend(BYTES_OF_NODE + BYTES_OF_KEY * len(items))
         return Arrival(frozenset(items), frozenset(skips))  # type: ignore[arg-type]
 
     def _forked(self, fork: Forked) -> int:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.kernels import Rows, inner_kernel, kernel
-from structgen.patience import check_patience
+from structgen.memory import afford, affordable
 from structgen.regular.regex import charsets
 from structgen.regular.regex.nodes import Anchor, Node
 from structgen.regular.regex.program import ASSERT, CHAR, SPLIT, Assembler, without_anchors
@@ -45,10 +45,6 @@ LEAST_STEP = 64
 """The fewest states that a kernel makes at once."""
 MAX_INSTRUCTIONS = 80_000
 """A pattern with more would take a gigabyte before it is seen to have too many states."""
-MAX_BYTES = 1 << 28
-"""The size of the bit sets of all states of a table."""
-MAX_CELLS = 1 << 24
-"""States times classes of a table."""
 MAX_CACHED = 1 << 26
 """The size of the cached states of one `LazyTable`, in bytes."""
 
@@ -116,7 +112,7 @@ class SubsetMachine:
         next_, final = np.zeros((FIRST_ROWS, self.count), np.int32), np.zeros(FIRST_ROWS, np.int32)
         progress, step = np.array((0, 2), np.int64), FIRST_ROWS
         while True:
-            check_patience()
+            afford(rows.nbytes + next_.nbytes)
             needed = int(progress[COUNT]) + self.count + 1
             if len(rows) < needed:
                 rows, next_, final = grown_rows(rows, needed), grown_rows(next_, needed), grown_rows(final, needed)
@@ -148,10 +144,10 @@ def determinise(pattern: str, tree: Node, *, anchored: bool, limit: int) -> tupl
 
     Raises:
         PatternUnsupported: as `SubsetMachine`.
-        LimitExceeded: it takes more than `MAX_INSTRUCTIONS`, `limit` states, `MAX_BYTES` or `MAX_CELLS`.
+        LimitExceeded: it takes more than `MAX_INSTRUCTIONS`, `limit` states, or more memory than there is.
     """
     machine = SubsetMachine(pattern, tree, anchored=anchored)
-    within = min(limit, MAX_BYTES // (8 * machine.width), MAX_CELLS // machine.count)
+    within = min(limit, affordable() // (8 * machine.width + 4 * machine.count))
     subsets = machine.subsets(within) if len(machine.code) <= MAX_INSTRUCTIONS else None
     if subsets is None:
         raise LimitExceeded(

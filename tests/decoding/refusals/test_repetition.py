@@ -149,6 +149,44 @@ def test_more_of_the_same_is_a_loop() -> None:
     assert {capped(loop, indent) for loop in lists for indent in (None, 2)} == {"max_repeated"}
 
 
+def test_a_list_ends_after_three_items_whose_loops_were_cut() -> None:
+    """It took sixteen, of 260 bytes each. The items may differ; one without a loop begins the count anew."""
+    loops = ["own " * 84, "-=" * 128, "na na na, " * 36, "x" * 250]
+    whole = "A sentence of its own. " * 3
+    assert capped({"rows": loops[:3]}) is None
+    assert (
+        capped({"rows": loops}) == capped({"rows": [{"id": n, "note": loops[n]} for n in range(4)]}) == "max_repeated"
+    )
+    assert capped({"rows": [loops[0], loops[0], whole, loops[0], loops[0]]}) is None
+    text = json.dumps({"rows": loops}).encode()
+    reader = CapReader(sg.Limits())
+    assert reader.after(reader.start(()), text[: text.index(b'"xxx')])[1].array == text.index(b"[")
+
+
+class StuckInItems(Stuck):
+    """Loops in each string of `rows`, and begins another one after it."""
+
+    def _scores(self, row: int, said: tuple[int, ...]) -> Tensor:
+        text = self.vocabulary.decode(said)
+        _, inside, items = text.partition(b'"rows": [')
+        if not inside or b"]" in items:
+            return super()._scores(row, said)
+        last = items.split(b'"')[-1]
+        ordinary = {b"": b"," if items else b'"', b",": b" ", b", ": b'"'}
+        wanted = b"own "[len(last) % 4 :][:1] if items.count(b'"') % 2 else ordinary[last]
+        scores = torch.zeros(self.vocabulary.width)
+        scores[self._by_bytes[wanted]] = 20.0
+        return scores
+
+
+def test_a_model_that_loops_in_each_item_is_out_of_the_list_after_three() -> None:
+    model = Model(StuckInItems("rows", "]", BYTES), ByteTokenizer(), BYTES)
+    run = sg.generate(model, "x", Report, details=True, limits=sg.Limits(2000))
+    assert run.value.note == "all is well", run.text
+    assert len(run.value.rows) == 3
+    assert "/rows" in {cap.pointer for cap in run.caps if cap.name == "max_repeated"}
+
+
 def test_a_loop_within_a_call_is_told() -> None:
     """Whoever acts on calls sees that this one was cut."""
     said = '<tool_call>\n{"name": "save", "arguments": {"text": "%s"}}\n</tool_call>' % ("own " * 200)

@@ -1,0 +1,116 @@
+"""Byte budgets: how much memory the compiled form of one constraint may take.
+
+What grows while a constraint is compiled, or later, when a text reaches a part of it for the first time, counts its
+bytes with `spend`: states, nodes of schemas, rules of grammars. Work arrays that are freed again ask `afford` first.
+The bytes of Python objects are estimates, those of arrays are exact. So an explosion ends in `LimitExceeded` after a
+fixed amount of work, the same on every machine and beside any other thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import wraps
+from types import TracebackType
+from typing import ParamSpec, TypeVar
+
+from structgen.errors import LimitExceeded
+from structgen.patience import check_patience
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+MAX_BYTES = 64 << 20
+"""The most bytes of one constraint, with the arrays at work on it."""
+BYTES_OF_NODE, BYTES_OF_STATE, BYTES_OF_KEY = 512, 512, 192
+"""Estimates, with the entries of the dictionaries that hold them: of a node or shape of a schema; of a state that is
+written by a function of its own, or asks a check; of one progress through a container in the key of a state."""
+
+
+class Memory:
+    """Counts the bytes of one constraint.
+
+    Attributes:
+        held: the bytes so far.
+    """
+
+    __slots__ = ("held",)
+
+    def __init__(self) -> None:
+        self.held = 0
+
+    def spend(self, size: int) -> None:
+        """Counts further bytes that stay. Raises LimitExceeded beyond `MAX_BYTES`, again at each call from then on."""
+        self.held += size
+        if self.held > MAX_BYTES:
+            raise _exceeded()
+
+    @property
+    def left(self) -> int:
+        """The bytes that may still be taken."""
+        return max(MAX_BYTES - self.held, 0)
+
+
+class counted:  # noqa: N801 - a context manager
+    """A block whose bytes are counted by a `Memory`."""
+
+    __slots__ = ("_memory", "_outer")
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+
+    def __enter__(self) -> None:
+        self._outer, _thread.memory = _thread.memory, self._memory
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        _thread.memory = self._outer
+
+
+class _PerThread(threading.local):
+    memory: Memory | None = None
+
+
+_thread = _PerThread()
+
+
+def current_memory() -> Memory:
+    """The memory of the innermost block of this thread; outside of any, a new one."""
+    return _thread.memory or Memory()
+
+
+def spend(size: int) -> None:
+    """Counts bytes that stay as long as the constraint that is being compiled, and checks the time, too.
+
+    Raises:
+        LimitExceeded: the constraint takes more than `MAX_BYTES`. Also what `check_patience` raises.
+    """
+    check_patience()
+    if _thread.memory is not None:
+        _thread.memory.spend(size)
+
+
+def afford(size: int) -> None:
+    """Raises LimitExceeded where arrays of so many bytes, to be freed again, are too large beside what is held."""
+    check_patience()
+    if size > affordable():
+        raise _exceeded()
+
+
+def affordable() -> int:
+    """The largest number that `afford` takes."""
+    return MAX_BYTES if _thread.memory is None else _thread.memory.left
+
+
+def bounded(compile_: Callable[P, T]) -> Callable[P, T]:
+    """A function that compiles a constraint, with a `Memory` of its own unless it is a part of another compilation."""
+
+    @wraps(compile_)
+    def within(*args: P.args, **options: P.kwargs) -> T:
+        with counted(current_memory()):
+            return compile_(*args, **options)
+
+    return within
+
+
+def _exceeded() -> LimitExceeded:
+    return LimitExceeded(f"the constraint takes more than {MAX_BYTES >> 20} MB of memory; simplify it")
