@@ -79,7 +79,7 @@ def _one(_: object) -> int:
 
 
 class BoundedCache(dict[K, V]):
-    """A dictionary of limited size: when it is full, it forgets the older half of its entries, again until there is room.
+    """A dictionary of limited size: when it is full, it forgets the older half of its entries, until there is room.
 
     Threads may look up by `get`, `kept` and `keep` without a lock. A cache can be pickled if its `size_of` can.
 

@@ -256,7 +256,7 @@ class Automaton:
         key = (check, yes, no)
         state = self._tests.get(key)
         if state is None:
-            self.memory.spend(2 * BYTES_OF_STATE)  # the check, too
+            self.memory.spend(BYTES_OF_STATE)
             state = self.tables.test(yes, no)
             self.checks[state] = check
             self._tests[key] = state
