@@ -45,6 +45,10 @@ SCHEMAS: dict[str, Callable[[int], Any]] = {
     "nested quantifiers": lambda n: {"type": "string", "pattern": f"^((([ab{n}]{{1000}}){{1000}}){{1000}})$"},
     "const": lambda n: {"const": str(n) + "x" * 300_000},
     "contains": lambda n: _nested(30, n, lambda each: {"type": "array", "contains": each, "minContains": 2}),
+    "multiples": lambda n: {
+        "type": "array",
+        "allOf": [{"contains": {"multipleOf": p}} for p in (2, 3, 5, 7, 11, 13 + 2 * n)],
+    },
     "unique": lambda n: _nested(
         20, n, lambda each: {"type": "array", "items": each, "uniqueItems": True, "minItems": 5}
     ),
