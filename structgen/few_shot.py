@@ -25,13 +25,13 @@ def shown_prompts(prompt: Any, schema: Any, options: dict[str, Any]) -> tuple[Gi
     """The prompts of a call, with the schema and the examples where `prompt_schema` and `examples` ask for them.
 
     Args:
-        options: those that are given, by name.
+        options: those that are given, by name; all of them are known.
 
     Returns:
         The prompts, and the other options.
     """
     shows, examples = options.pop("prompt_schema", False), options.pop("examples", ())
-    call = CallOptions.of(options)
+    call = CallOptions(**options)
     require_flag("prompt_schema", shows)
     prompts = GivenPrompts.of(prompt)
     if examples != ():

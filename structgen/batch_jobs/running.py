@@ -97,8 +97,7 @@ class ExtractionJob:
         waiting = self._ready.popleft()
         session, limits = waiting.request.sessions[0], self._options.limits
         if isinstance(limits, Limits) and limits.seconds is not None:
-            for each in {session.before or session, session}:
-                each.patience.deadline = Deadline(limits.seconds)
+            session.patience.deadline = Deadline(limits.seconds)
         self._running.append((waiting, waiting.request.submit(record=self._records)))
 
     def _prepare(self, new: Sequence[tuple[int, InputRow]]) -> Iterator[Outcome]:

@@ -229,9 +229,8 @@ class CallOptions:
         Raises:
             OptionError: an option is unknown.
         """
-        known = [each.name for each in fields(cls)]
-        if unknown := {name: value for name, value in given.items() if name not in known}:
-            raise unknown_options(unknown, [*takes])
+        if unknown := given.keys() - cls.__dataclass_fields__.keys():
+            raise unknown_options({name: given[name] for name in given if name in unknown}, [*takes])
         return cls(**without_nones(given))
 
 
@@ -240,9 +239,8 @@ DEFAULTS = CallOptions()
 
 def require_known(given: Mapping[str, Any], takes: Iterable[str]) -> None:
     """Refuses options that a call does not take; the message shows the right call, or the nearest name."""
-    known = [*takes]
-    if unknown := {name: value for name, value in given.items() if name not in known}:
-        raise unknown_options(unknown, known)
+    if unknown := given.keys() - {*takes}:
+        raise unknown_options({name: given[name] for name in given if name in unknown}, [*takes])
 
 
 def unknown_options(given: Mapping[str, Any], known: Sequence[str]) -> OptionError:

@@ -144,15 +144,21 @@ class Drafts(DraftReader):
 
     def _guessed(self, session: Session, room: int) -> Draft:
         """A draft with at most `room` tokens: forced ones, and after these a guess of the lookup."""
-        matcher = None if session.matcher is None else session.matcher.fork()
-        position, ids = -1 if matcher is None else matcher.position, session.row.ids
-        forced: list[int] = []
+        matcher, ids = session.matcher, session.row.ids
+        position, forced = -1 if matcher is None else matcher.position, list[int]()
         if matcher is not None and session.spans is not None:
-            forced = _allowed(matcher, session.spans.probable(matcher, session.tokens)[:room])
-        lookup = self._lookups.setdefault(session, Lookup(self._vocabulary))
+            forced = session.spans.probable(matcher, session.tokens)[:room]
+        if forced and matcher is not None:
+            matcher = matcher.fork()
+            forced = _allowed(matcher, forced)
+        lookup = self._lookups.get(session)
+        if lookup is None:
+            lookup = self._lookups[session] = Lookup(self._vocabulary)
         worth = bisect_right(RIGHT, -self._forward.price, key=neg)
         guess = [] if len(forced) == room else lookup.after([*ids, *forced], min(room - len(forced), worth))
-        return Draft(session, len(ids), forced + _allowed(matcher, guess), len(forced), position)
+        if guess and matcher is not None:
+            guess = _allowed(matcher if forced else matcher.fork(), guess)
+        return Draft(session, len(ids), forced + guess, len(forced), position)
 
     def _learn(self) -> None:
         """Tells the lookups and spans which of their guesses were right."""
@@ -178,10 +184,8 @@ def worthwhile(drafts: Sequence[Draft]) -> list[Draft]:
     ]
 
 
-def _allowed(matcher: Matcher | None, tokens: Sequence[int]) -> list[int]:
+def _allowed(matcher: Matcher, tokens: Sequence[int]) -> list[int]:
     """The first tokens that a constraint allows; its matcher takes them."""
-    if matcher is None:
-        return list(tokens)
     allowed = []
     for token in tokens:
         try:

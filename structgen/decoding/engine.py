@@ -21,7 +21,6 @@ from weakref import WeakKeyDictionary, ref
 import torch
 from transformers import PreTrainedModel
 
-from structgen.decoding.beams.search import BeamSearch
 from structgen.decoding.loop import AUTOMATIC, ROWS, Batch, Decoded, Execution
 from structgen.decoding.ticket import Ticket
 from structgen.errors import RunError
@@ -219,8 +218,9 @@ class Engine:
     def _wanted(self) -> set[Ticket]:
         """The tickets that are waited for. Waits a moment for those whose users were just given their events."""
         with self._lock:
-            me = threading.get_ident()
-            if self._released and (absent := {ticket for ticket, thread in self._released if thread != me}):
+            if self._released:
+                me = threading.get_ident()
+                absent = {ticket for ticket, thread in self._released if thread != me}
                 self._returned.wait_for(
                     lambda: absent.isdisjoint(t for t in self._tickets if t.left) or absent <= self._awaited(),
                     min(LINGER_SECONDS, LINGER_SHARE * self._seconds),
@@ -257,7 +257,9 @@ class Engine:
 
     def _admit(self, batch: Batch, wanted: set[Ticket]) -> None:
         """Lets rows join in the order of their coming, as far as there are places, and tells the batch who pauses."""
-        taken, queued = sum(ticket.seats for ticket in wanted), False
+        taken, traced, queued = 0, False, False
+        for ticket in wanted:
+            taken, traced = taken + ticket.seats, traced or ticket.record
         for ticket in self._tickets:
             while ticket.queue and ticket in wanted:
                 row = ticket.rows[ticket.queue[0]]
@@ -269,7 +271,7 @@ class Engine:
                 self._join(batch, ticket, ticket.queue.popleft())
                 taken += row.seats
         batch.in_parts = len(self._tickets) > 1
-        batch.ledger.traced = any(ticket.record for ticket in wanted)
+        batch.ledger.traced = traced
         batch.paused = frozenset[Decoded]()
         if not wanted.issuperset(self._tickets):
             units: list[Decoded] = [*batch.sessions, *batch.searches]
@@ -277,18 +279,13 @@ class Engine:
         self._admitted = set() if queued or batch.paused else wanted  # nothing is to be done until others are wanted
 
     def _join(self, batch: Batch, ticket: Ticket, number: int) -> None:
-        first = row = ticket.rows[number]
-        if isinstance(row, BeamSearch):
-            row.ledger = ticket.ledger
-        else:
-            first = row.before or row
-            for session in {first, row}:
-                session.measured_in(ticket.ledger)
-                self._owners[session] = ticket, number
-        self._owners[row] = ticket, number
+        row = ticket.rows[number]
+        for phase in row.phases:
+            phase.measured_in(ticket.ledger)
+            self._owners[phase] = ticket, number
         ticket.begin(number)
         ticket.seats += row.seats
-        batch.join(first)
+        batch.join(row.phases[0])
 
     def _collect(self, now: float) -> None:
         """Notes which rows are over, and frees the cache after the last call."""
@@ -308,21 +305,19 @@ class Engine:
             self._stack.close()
 
     def _forget(self, row: Decoded) -> None:
-        self._owners.pop(row, None)
-        if not isinstance(row, BeamSearch) and row.before is not None:
-            self._owners.pop(row.before, None)
+        for phase in row.phases:
+            self._owners.pop(phase, None)
 
     def _give_up(self, ticket: Ticket) -> None:
         """Takes a ticket's rows out of the batch. Those that are not over fail."""
         ticket.leave(time.perf_counter())
         for row in ticket.rows:
-            sessions = [row] if isinstance(row, BeamSearch) or row.before is None else [row.before, row]
-            for each in sessions:
-                if not each.done:
-                    each.fail(RunError("the request was cancelled"))
+            for phase in row.phases:
+                if not phase.done:
+                    phase.fail(RunError("the request was cancelled"))
             if row in self._owners:
-                for each in sessions if self._batch is not None else ():
-                    self._batch.drop(each)  # type: ignore[union-attr]
+                for phase in row.phases if self._batch is not None else ():
+                    self._batch.drop(phase)  # type: ignore[union-attr]
                 self._forget(row)
         ticket.queue.clear()
 
@@ -350,7 +345,7 @@ class Engine:
         there = set(batch.begin_anew([*known], error))
         for ticket, number in set(self._owners.values()):
             row = ticket.rows[number]
-            if not row.is_over and there.isdisjoint([row] if isinstance(row, BeamSearch) else [row, row.before or row]):
+            if not row.is_over and there.isdisjoint(row.phases):
                 row.fail(RunError(f"the step was broken off: {type(error).__name__}"))
                 batch.left.append(row)
         for ticket in own.tickets:

@@ -160,13 +160,15 @@ class Batch:
         """Reads what is pending (prompts, chosen and forced tokens, rollbacks alike), and chooses the next tokens."""
         while self._parked and (self.most is None or len(self.sessions) + len(self.searches) < self.most):
             self.join(self._parked.popleft())
-        for session in self._looking:
-            if session not in self.paused:
-                session.look()
-        for search in self._searching() if self.searches else ():
-            search.end_if_late()
-        self._leave_done()
-        sessions, searches = self._going(), self._searching() if self.searches else []
+        if self._looking or self.searches:
+            for session in self._looking:
+                if session not in self.paused:
+                    session.look()
+            for search in self._searching():
+                search.end_if_late()
+            self._leave_done()
+        sessions = self._going() if self.paused else self.sessions
+        searches = self._searching() if self.searches else []
         if not sessions and not searches:
             return
         self._held = self._parts.read(self.forward, sessions) if self.in_parts else frozenset()
@@ -175,12 +177,16 @@ class Batch:
             find_masks([s.matcher for s in ready if s.matcher is not None])  # while the device still runs
             self._choose(ready, logits, ahead=self._overlap and not self.searches)
             self._leave_done()  # a session that follows may choose from the same logits
-            while back := [s for s in self._going() if s.sent_back and not s.done]:  # its last token was rolled back
+            again = False
+            while back := [s for s in self._going() if s.sent_back and s.finish is None]:  # a token was rolled back
                 self._choose(back, logits, ahead=False)
+                again = True
             if self._looking:
                 draw_texts(ready, logits)
             if self._drafts is not None:
                 self._ahead = self._drafts.confirmed(self.ledger if self.ledger.traced else None)
+            if not (again or self._looking or searches):
+                return
         if searches:
             assert self._everything is not None
             step_searches(searches, scores, self.forward, self._everything)
@@ -194,10 +200,12 @@ class Batch:
         return [s for s in self.searches if s not in self.paused]
 
     def _leave_done(self) -> None:
-        for session in [s for s in self.sessions if s.finish is not None]:
-            self._leave(session)
-        for search in [s for s in self.searches if s.done] if self.searches else ():
-            self._leave_search(search)
+        for session in tuple(self.sessions):
+            if session.finish is not None:
+                self._leave(session)
+        for search in tuple(self.searches):
+            if search.done:
+                self._leave_search(search)
 
     def _read(
         self, sessions: Sequence[Session], searches: list[BeamSearch]

@@ -23,7 +23,7 @@ from structgen.decoding.prompts.prompt import Prompt, read_prompt
 from structgen.decoding.prompts.sources import sourced_targets
 from structgen.decoding.prompts.targets import Target, asked_target, targets_of, written_target
 from structgen.decoding.refusals.absence_row import thresholds_of
-from structgen.decoding.refusals.budget import CONTEXT, MAX_NEW_TOKENS
+from structgen.decoding.refusals.budget import CONTEXT, MAX_NEW_TOKENS, Budget
 from structgen.decoding.refusals.guarding import guards_behind, guards_of
 from structgen.decoding.refusals.phrase_row import phrases_of, require_strings
 from structgen.decoding.refusals.rules import Rules, rules_for
@@ -115,20 +115,18 @@ class RowBuilder:
             targets = shared(asked_target, targets)
         targets = sourced_targets(targets, options.source, prompts, self._grammar)
         sampling = each_of("sampling", options.sampling, Sampling, count)
-        is_json = [target.is_json for target in targets]
-        limits = [
-            replace(each, max_new_tokens=each.budget(is_json=own))
-            for each, own in zip(each_of("limits", options.limits, Limits, count), is_json, strict=True)
-        ]
-        banned = lists("banned", options.banned, count)
-        guards = shared(guards_of, lists("guards", options.guards, count), banned, targets)
-        guards = shared(partial(guards_behind, self._model.vocabulary), guards, read)
-        wanted = lists("phrases", options.phrases, count)
-        stops = [each.stop if target.constraint is None else () for each, target in zip(limits, targets, strict=True)]
-        finds = [self.beams is not None or bool(each.exact) for each in sampling]
-        phrases = shared(phrases_of, wanted, guards, is_json, stops, finds)
+        limits = each_of("limits", options.limits, Limits, count)
+        guards: Sequence[Sequence[Guard[Any]]] = [()] * count
+        if (options.guards, options.banned) != ((), ()):
+            banned = lists("banned", options.banned, count)
+            guards = shared(guards_of, lists("guards", options.guards, count), banned, targets)
+            guards = shared(partial(guards_behind, self._model.vocabulary), guards, read)
         grammars = shared(self._grammar, targets, [each.max_depth for each in limits])
-        shared(require_strings, grammars, phrases)
+        phrases: Sequence[PhraseSet | None] = [None] * count
+        if options.phrases != ():
+            finds = [self.beams is not None or bool(each.exact) for each in sampling]
+            phrases = shared(phrases_of, lists("phrases", options.phrases, count), guards, targets, limits, finds)
+            shared(require_strings, grammars, phrases)
         columns = zip(read, targets, sampling, limits, guards, phrases, thinking, strict=True)
         self._plans = [RowPlan(*column) for column in columns]
         return targets, [self._session(plan) for plan in self._plans]
@@ -156,8 +154,7 @@ class RowBuilder:
 
     def _session(self, plan: RowPlan) -> Session:
         session = self._built(plan)
-        for each in {session.before or session, session}:
-            each.patience.deadline = self._deadline(plan.limits.seconds)
+        session.patience.deadline = self._deadline(plan.limits.seconds)
         return session
 
     def _built(self, plan: RowPlan) -> Session:
@@ -205,16 +202,17 @@ class RowBuilder:
         if stop and constraint is not None and (turn is None or not turn.rules.text):
             raise OptionError("stop= is for plain text: a constraint itself defines where its text ends")
         turn_text = None if turn is None else turn.reading(self._model.vocabulary, stop)
-        limits, bound = self._within_context(plan.prompt, plan.limits)
+        budget = self._budget(plan)
         forced = self._options.fast_forward and (self.beams is None or self._options.canonical == "off")
         rules = rules_for(
-            self._model.vocabulary, grammar, plan.target, limits, bound, plan.guards, plan.phrases,
+            self._model.vocabulary, grammar, plan.target, plan.limits, budget, plan.guards, plan.phrases,
             turn_text, canonical=str(self._options.canonical), absent=thresholds_of(self._options.absent),
         )  # fmt: skip
         return rules, {
             "matcher": None if grammar is None else grammar.matcher(),
             "sampling": plan.sampling,
-            "limits": limits,
+            "limits": plan.limits,
+            "budget": budget.tokens,
             "spans": spans_for(grammar, self._model) if forced and grammar is not None else None,
         }
 
@@ -228,7 +226,7 @@ class RowBuilder:
         rules, options = self._session_options(plan, grammar)
         text = plan.prompt.row()
         read = (tuple(text.ids), None if text.source is None else tuple(text.source), id(text.inputs or None))
-        law = replace(sampling, seed=None, processors=()), options["limits"], id(plan.target)
+        law = replace(sampling, seed=None, processors=()), plan.limits, options["budget"], id(plan.target)
         key = (*read, *law, *map(id, (*sampling.processors, *plan.guards, plan.phrases)))
         return ExactSession(
             plan.prompt,
@@ -272,14 +270,11 @@ class RowBuilder:
             if given:
                 raise OptionError(f"token_healing= and {other} do not go together: leave out token_healing=")
 
-    def _within_context(self, prompt: Prompt, limits: Limits) -> tuple[Limits, str]:
-        """A row's limits within the model's context, and the name of what sets its budget.
-
-        The last token is never read: it takes no place of the context.
-        """
-        room = math.inf if self._model.context is None else self._model.context - len(prompt.read) + 1
-        within = room >= limits.budget()
-        return (limits, MAX_NEW_TOKENS) if within else (replace(limits, max_new_tokens=int(room)), CONTEXT)
+    def _budget(self, plan: RowPlan) -> Budget:
+        """The most tokens of a row's answer. The last one is never read: it takes no place of the model's context."""
+        tokens, context = plan.limits.budget(is_json=plan.target.is_json), self._model.context
+        room = tokens if context is None else context - len(plan.prompt.read) + 1
+        return Budget(tokens, MAX_NEW_TOKENS) if room >= tokens else Budget(room, CONTEXT)
 
     def _require_seed(self, sampling: Sampling) -> None:
         """Refuses to draw without a seed if several processes hold parts of the model: each would draw other tokens."""

@@ -45,6 +45,7 @@ class Session(RowText):
     Args:
         matcher: a fresh matcher of the row's constraint; None for plain text.
         limits: the row's bounds; `max_new_tokens` counts the end token.
+        budget: the most tokens that may be generated; None for that of the limits.
         spans: finds tokens for which the model need not be asked; None asks for every token.
 
     Attributes:
@@ -56,7 +57,7 @@ class Session(RowText):
         seed: of the row's draws; None for a greedy row.
         before: the session that runs first in the same row; None if there is none.
         thinks: its text is thinking, no part of an answer.
-        patience: bounds the time of the row's own work on the host.
+        patience: bounds the time of the row's own work on the host, that of all phases together.
     """
 
     thinks, seats = False, 1  # of the cache's rows
@@ -70,10 +71,12 @@ class Session(RowText):
         matcher: Matcher | None,
         sampling: Sampling,
         limits: Limits = Limits(),  # noqa: B008 - a frozen value
+        budget: int | None = None,
         spans: Spans | None = None,
         rules: Rules = Rules(),  # noqa: B008 - a frozen value
     ) -> None:
-        self.prompt, self.sampling, self.budget = prompt.ids, sampling, limits.budget()
+        self.prompt, self.sampling = prompt.ids, sampling
+        self.budget = limits.budget() if budget is None else budget
         self.finish: Finish | None = None
         self.error: StructgenError | None = None
         self.recalled: Tensor | None = None
@@ -99,6 +102,11 @@ class Session(RowText):
         self.sent_back = False  # nothing has been read yet
 
     @property
+    def phases(self) -> tuple[Session, ...]:
+        """What runs in the row, one after the other: the text before the answer, if there is one, and the answer."""
+        return (self,) if self.before is None else (self.before, self)
+
+    @property
     def done(self) -> bool:
         """True if the row takes no further token."""
         return self.finish is not None
@@ -106,7 +114,7 @@ class Session(RowText):
     @property
     def is_over(self) -> bool:
         """Is it done, and the session before it, too? An answer that is forced from the start is done before that."""
-        return self.done and (self.before is None or self.before.done)
+        return self.finish is not None and (self.before is None or self.before.finish is not None)
 
     @property
     def token_count(self) -> int:
@@ -335,9 +343,10 @@ class Session(RowText):
     def _attempt(self, step: Callable[[Unpack[A]], T], *args: Unpack[A]) -> T | None:
         """Runs a step; a `StructgenError` ends this row and no other. Any other exception ends it, too, and goes on."""
         try:
-            if not self.patience.is_bounded:
+            patience = self.patience
+            if patience.seconds is None and not patience.deadline.is_bounded:
                 return step(*args)
-            with self.patience:
+            with patience:
                 return step(*args)
         except Stopped as stopped:
             self._end_early(stopped)

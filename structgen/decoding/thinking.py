@@ -97,6 +97,7 @@ class ThinkingSession(Session):
         self._matches = 0 if written else None  # how many of these the model has written; None: all of them
         self._first: KnownLogits | None = None
         super().__init__(prompt, model.vocabulary, **options)
+        self.patience = answer.patience
 
     def following(self) -> Session | None:
         """The answer; None if this text has failed, and the answer with it."""

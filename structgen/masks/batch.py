@@ -41,6 +41,8 @@ def find_masks(matchers: Iterable[Matcher]) -> None:
     for matcher in matchers:
         if matcher.place.filled is None and not matcher.finished:
             unknown.setdefault(matcher.grammar, []).append(matcher)
+    if not unknown:
+        return
     groups, ends = list(unknown.values()), time.perf_counter() + ALONE
     while _shares(groups) > 1 and time.perf_counter() < ends:
         _find([groups.pop()])

@@ -236,8 +236,7 @@ class _Text:
         session = turn.request.sessions[0]
         if patience is not None:
             patience *= 1 + min(len(turn.tools), MOST_TOOLS) * TOOL_SHARE
-        for each in {session, session.before or session}:
-            each.patience.seconds, each.patience.each = patience, STEP_SECONDS
+        session.patience.seconds, session.patience.each = patience, STEP_SECONDS
         self.ticket = replace(turn.request, batch_size=rows).submit(record=job.record, since=job.came)
         self._watch = TurnWatch(turn)
         self._known, self._given = -1, 0

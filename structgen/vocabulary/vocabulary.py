@@ -186,6 +186,11 @@ class Vocabulary:
             raise OptionError(f"token_id={quoted(token_id)}: expected a token's id, a whole number") from None
         raise IndexError(f"token id {quoted(token_id)}: the logits have rows 0 to {self.width - 1}")
 
+    def pieces(self, token_ids: Sequence[int]) -> list[bytes]:
+        """The bytes of each of some tokens, which are rows of the logits."""
+        text, offset = self._text, self._offset
+        return [text[offset(i) : offset(i + 1)] for i in token_ids]
+
     def decode(self, token_ids: Iterable[int]) -> bytes:
         """The bytes of the tokens, one after the other. They need not be whole UTF-8 characters.
 
@@ -342,4 +347,5 @@ def _check(n_ids: int, rows: int, ends: Iterable[int]) -> None:
 def spelled(vocabulary: Vocabulary, token_ids: Sequence[int], silent: Sequence[int] = ()) -> bytes:
     """The bytes of tokens for people and parsers to read: special tokens, except `silent` ones, by their names."""
     names = {i: name.encode() for name, i in vocabulary.special_names.items() if i not in silent}
-    return b"".join(names.get(token) or vocabulary.token(token) for token in token_ids)
+    pieces = vocabulary.pieces(token_ids)
+    return b"".join([names.get(token) or piece for token, piece in zip(token_ids, pieces, strict=True)])

@@ -125,10 +125,11 @@ class Spans(ForcedText):
 
     def _span_at(self, matcher: Matcher, tokens: Sequence[int]) -> tuple[list[int], list[int]]:
         """The sure tokens of the forced text, and all of them."""
-        text, last = self.text(matcher.grammar, matcher.position)
+        position = matcher.position
+        text, last = self._texts.get(position) or self.text(matcher.grammar, position)
         if not text or self._anchor is None:
             return [], []
-        key = matcher.position, tuple(tokens[-CONTEXTS[0] :])
+        key = position, tuple(tokens[-CONTEXTS[0] :])
         span = self._spans.get(key)
         if span is None:
             whole, sure = self._span(matcher, text, key[1], last=last)

@@ -66,8 +66,8 @@ class Lookup:
             kept = common(known, ids)
             del known[kept:], self._ends[kept:]
             del self._text[self._ends[-1] if self._ends else 0 :]
-        for token in ids[len(known) :]:
-            self._text += self._vocabulary.token(token)
+        for token, piece in zip(new := ids[len(known) :], self._vocabulary.pieces(new), strict=True):
+            self._text += piece
             self._ends.append(len(self._text))
             known.append(token)
 

@@ -71,6 +71,11 @@ class BeamSearch:
         self._plain, self._floor = 1, BestTexts[Hypothesis](options, root.budget)  # its beams; its complete texts
 
     @property
+    def phases(self) -> tuple[BeamSearch]:
+        """See `Session.phases`."""
+        return (self,)
+
+    @property
     def texts(self) -> Sequence[tuple[Hypothesis, float | None]]:
         """The complete texts with their scores, best first; if there is none, the one that has failed."""
         return self.best.kept or [(self.text, None)]
@@ -108,6 +113,10 @@ class BeamSearch:
     def unsettled(self) -> int:
         """The number of unsettled bytes in `said`: none, though going back may lead to another text."""
         return 0
+
+    def measured_in(self, ledger: Ledger | None) -> None:
+        """Sets the batch's ledger; None if the batch measures nothing."""
+        self.ledger = ledger
 
     def next_forced(self, limit: int) -> list[Sequence[int]]:
         """The tokens that each beam must take next: at most `limit`, and equally many for all beams."""

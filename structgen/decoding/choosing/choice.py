@@ -73,9 +73,11 @@ class HostChooser:
             logits: float[rows, width] of any dtype; columns beyond the vocabulary's are left out already.
         """
         scores = logits.float()
-        if any(ask.sampling.penalises for ask in asks):
-            scores = scores.clone()
-            penalise(scores, *map(torch.from_numpy, penalties_of(asks, scores.shape[1])))
+        for ask in asks:
+            if ask.sampling.penalises:
+                scores = scores.clone()
+                penalise(scores, *map(torch.from_numpy, penalties_of(asks, scores.shape[1])))
+                break
         errors = dict[int, CallbackError]()
         tokens = []
         for row, (own, ask) in enumerate(zip(scores.numpy(), asks, strict=True)):

@@ -120,23 +120,22 @@ def require_fits(model: Model, prompt: GivenPrompt) -> None:
     Raises:
         PromptTooLong: they are.
     """
-    if model.context is None or not isinstance(prompt, (TextPrompt, ChatPrompt)):
+    context = model.context
+    if context is None or not isinstance(prompt, (TextPrompt, ChatPrompt)):
         return
     contents = [each.get("content") for each in prompt.messages() if each.get("role") in WRITTEN]
     parts = [part for each in contents for part in (each if isinstance(each, list) else [each])]
     given = [part.get("text") if isinstance(part, Mapping) else part for part in parts]
     texts: list[str] = [text for text in given if isinstance(text, str)]
-    if sum(map(len, texts)) <= model.context:  # a character has at most four bytes
+    if sum(map(len, texts)) <= context:  # a character has at most four bytes
         return
     longest = max([int(np.diff(model.vocabulary.offsets).max()), *map(len, model.vocabulary.special_names)])
     size, characters = 0, sum(map(len, texts))
     for text in texts:
         for start in range(0, len(text), SLICE):
             size += len("".join(text[start : start + SLICE].split()).encode("utf-8", "replace"))
-            if size > SHRUNK * longest * model.context:
-                raise PromptTooLong(
-                    prompt.name, max(characters // (SHRUNK * longest), model.context + 1), model.context
-                )
+            if size > SHRUNK * longest * context:
+                raise PromptTooLong(prompt.name, max(characters // (SHRUNK * longest), context + 1), context)
 
 
 def _text_ids(tokenizer: Any, text: str) -> list[int]:
@@ -153,7 +152,8 @@ def checked(model: Model, ids: list[int], where: str) -> list[int]:
     if not ids:
         raise OptionError(f"{where} is empty")
     highest, context = model.readable_ids - 1, model.context
-    for unknown in (i for i in ids if not 0 <= i <= highest):
+    if min(ids) < 0 or max(ids) > highest:
+        unknown = next(i for i in ids if not 0 <= i <= highest)
         raise OptionError(f"{where}: the model does not know token id {quoted(unknown)}, only 0 to {highest}")
     if context is not None and len(ids) > context:
         raise PromptTooLong(where, len(ids), context)

@@ -51,6 +51,13 @@ CONTEXT = "the model's context, tokens left"
 """Names of what sets the budget, for messages."""
 
 
+class Budget(NamedTuple):
+    """The most tokens of a text, and what sets them: `MAX_NEW_TOKENS` or `CONTEXT`."""
+
+    tokens: int
+    bound: str
+
+
 class LimitPlace(NamedTuple):
     """A place of a text, with what limits have refused next to it."""
 
@@ -384,7 +391,7 @@ class Steering(RowRule):
 
     def caps(self, text: Transcript, *, is_json: bool) -> list[Cap]:
         """The limits that cut values short, in the order of the text."""
-        pieces = [text.vocabulary.token(token) for token in text.tokens]
+        pieces = text.vocabulary.pieces(text.tokens)
         caps, whole = list[Cap](), b"".join(pieces)
         if text.cut_off is not None:
             count, name, limit, token = text.cut_off
@@ -412,7 +419,7 @@ class Steering(RowRule):
         return Cap(name, pointer, limit, offset, wanted.decode("utf-8", errors="backslashreplace"))
 
 
-def require_room(grammar: Grammar, budget: int, bound: str) -> bool:
+def require_room(grammar: Grammar, budget: Budget) -> bool:
     """Is a text of the grammar known that fits into the budget?
 
     False if no text is known, or the user's own code raises: the row raises the same error when it comes there.
@@ -421,23 +428,23 @@ def require_room(grammar: Grammar, budget: int, bound: str) -> bool:
         OptionError: the shortest known text needs more tokens.
         VocabularyError: it cannot be spelled.
     """
-    closing = Closing.of(grammar)
+    closing, (most, bound) = Closing.of(grammar), budget
     try:
-        if closing.cost(grammar.start) <= budget:
+        if closing.cost(grammar.start) <= most:
             return True
         least = math.ceil(closing.least / int(np.diff(grammar.vocabulary.offsets).max()))
-        tokens = closing.shortest if least <= budget or closing.least <= MAX_QUOTED else None
+        tokens = closing.shortest if least <= most or closing.least <= MAX_QUOTED else None
     except CallbackError:
         return False
-    if tokens is None and least > budget:
-        raise OptionError(f"{bound}={budget}: the shortest text needs at least {least} tokens")
+    if tokens is None and least > most:
+        raise OptionError(f"{bound}={most}: the shortest text needs at least {least} tokens")
     if tokens is None:
         known = closing.ending(grammar.start)
         if known is not None and closing.speller.spelled(known) is None:
             text = known.decode("utf-8", errors="replace")
             raise VocabularyError(f"the tokens of this vocabulary do not spell {quoted(text)}, the shortest text known")
         return False
-    if len(tokens) <= budget:
+    if len(tokens) <= most:
         return True
     text = grammar.vocabulary.decode(tokens).decode("utf-8", errors="replace")
-    raise OptionError(f"{bound}={budget}: the shortest text known needs {len(tokens)} tokens: {quoted(text)}")
+    raise OptionError(f"{bound}={most}: the shortest text known needs {len(tokens)} tokens: {quoted(text)}")

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
 from structgen.decoding.refusals.repetition import LOOPED_ITEMS, room, was_cut
@@ -89,8 +90,10 @@ class CapReader:
         self._repeated = sys.maxsize if limits.max_repeated is None else limits.max_repeated
         self._items = sys.maxsize if limits.max_items is None else limits.max_items
 
+        self._start = self._bounded(CapState(0, NONE, 0, None), b"")
+
     def start(self, prompt: Sequence[int]) -> CapState:
-        return self._bounded(CapState(0, NONE, 0, None), b"")
+        return self._start
 
     def in_string(self, text: Transcript) -> bool:
         """Does the text end within a string or name?"""
@@ -181,7 +184,7 @@ class PartCaps:
 
     def __init__(self, limits: Limits, reading: PartReading, vocabulary: Vocabulary) -> None:
         self.limits, self._reading, self._vocabulary = limits, reading, vocabulary
-        self._json = CapReader(limits)
+        self._json = json_caps(limits)
         caps = limits.max_digits, limits.max_blanks, limits.max_repeated, limits.max_characters, limits.max_items
         bounds = (sys.maxsize if cap is None else cap for cap in caps)
         self._digits, self._blanks, self._repeated, self._characters, self._items = bounds
@@ -291,6 +294,10 @@ class PartCaps:
             return {}, 0
         inside = [each.inner for each in states.values() if each.inner is not None and each.start == last.start]
         return dict(enumerate([self._json.start(()), *inside])), last.start
+
+
+json_caps = lru_cache(64)(CapReader)
+"""The reader of the caps of some limits: it has no state of its own."""
 
 
 def _spare(said: bytes | bytearray, digits: int, blanks: int) -> int:

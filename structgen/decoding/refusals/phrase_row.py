@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from structgen.arguments import is_listed, require
 from structgen.automaton.table_format import FRAME_MASK, FRAME_SHIFT
+from structgen.decoding.prompts.targets import Target
 from structgen.decoding.refusals.rule import RowRule
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.endings.agreed import Listener
@@ -19,6 +20,7 @@ from structgen.guards import BannedWords, Guard
 from structgen.guards.words import Hit
 from structgen.masks import Grammar, Matcher
 from structgen.masks.words import Words, pack
+from structgen.options import Limits
 from structgen.phrases.kinds import Phrase, Wanted
 from structgen.phrases.progress import Owed, PhraseSet, Progress, may_have_strings
 from structgen.phrases.room import PhraseRoom
@@ -41,16 +43,11 @@ class _StopStrings(BannedWords):
 
 
 def phrases_of(
-    given: Sequence[str | Wanted],
-    guards: Sequence[Guard[Any]],
-    is_json: bool,
-    stop: Sequence[str],
-    finds: bool,
+    given: Sequence[str | Wanted], guards: Sequence[Guard[Any]], target: Target, limits: Limits, finds: bool
 ) -> PhraseSet | None:
     """The phrases of a row; None if there are none.
 
     Args:
-        stop: the stop strings that hold wherever phrases are looked for.
         finds: does the row look for texts with phrases: by beams, or by exact draws?
     """
     require(is_listed(given, (str, Wanted)), "phrases", given, "a list of texts and phrases")
@@ -62,9 +59,9 @@ def phrases_of(
         )
     bound = next((each for each in wanted if each.at is not None), None)
     allowed = "no at=: only JSON has strings to which it can be bound"
-    require(bound is None or is_json, "phrases", bound, allowed)
-    stops = [_StopStrings(stop)] if stop else []
-    return PhraseSet(wanted, [*guards, *stops], is_json=is_json) if wanted else None
+    require(bound is None or target.is_json, "phrases", bound, allowed)
+    stops = [_StopStrings(limits.stop)] if limits.stop and target.constraint is None else []
+    return PhraseSet(wanted, [*guards, *stops], is_json=target.is_json) if wanted else None
 
 
 def require_strings(grammar: Grammar | None, phrases: PhraseSet | None) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 from structgen.chat.stopping import TurnReading
 from structgen.decoding.prompts.targets import Target
 from structgen.decoding.refusals.absence_row import AbsenceRow, Thresholds
-from structgen.decoding.refusals.budget import Steering, require_room
+from structgen.decoding.refusals.budget import Budget, Steering, require_room
 from structgen.decoding.refusals.canonical_row import CanonicalRow
-from structgen.decoding.refusals.caps import CapReader, PartCaps
+from structgen.decoding.refusals.caps import PartCaps, json_caps
 from structgen.decoding.refusals.guarding import Guarding
 from structgen.decoding.refusals.phrase_row import PhraseRow
 from structgen.decoding.refusals.rule import RowCheck, RowRule
@@ -104,7 +104,7 @@ def rules_for(
     grammar: Grammar | None,
     target: Target,
     limits: Limits,
-    bound: str,
+    budget: Budget,
     guards: Sequence[Guard[Any]],
     phrases: PhraseSet | None,
     turn: TurnReading | None,
@@ -115,7 +115,6 @@ def rules_for(
     """The rules of a row.
 
     Args:
-        bound: `MAX_NEW_TOKENS` or `CONTEXT`, whichever sets the budget of `limits`.
         turn: reads the row along if it is a turn that may have calls.
         canonical: "off", "prefer" or "strict".
         absent: the thresholds of members that may be null; None if they are not asked for.
@@ -134,13 +133,13 @@ def rules_for(
     if grammar is not None:
         steering = Steering(
             grammar,
-            bound,
-            limits.budget(),
+            budget.bound,
+            budget.tokens,
             guards=guarding,
             phrases=phrase_row,
             canonical=row,
-            closes=require_room(grammar, limits.budget(), bound) and not limits.strict,
-            cap_reader=CapReader(limits) if target.is_json else _caps_of(grammar, limits),
+            closes=require_room(grammar, budget) and not limits.strict,
+            cap_reader=json_caps(limits) if target.is_json else _caps_of(grammar, limits),
             plain=target.constraint is None,
             turn=turn,
             strict=limits.strict,

@@ -70,7 +70,7 @@ def value_type(schema: Any) -> Any:
         OptionError: no mapping of keyword arguments can call the function, or its signature cannot be read.
     """
     origin = get_origin(schema) or schema
-    if any(origin is each for each in (Iterable, Iterator, Collection)):
+    if origin is Iterable or origin is Iterator or origin is Collection:
         return list[get_args(schema) or Any]  # type: ignore[misc]
     return _arguments(schema) if is_function(schema) else schema
 

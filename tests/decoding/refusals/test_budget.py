@@ -16,7 +16,7 @@ from pydantic import BaseModel, model_validator
 
 import structgen as sg
 from structgen.decoding.prompts.prompt import Prompt
-from structgen.decoding.refusals.budget import Steering, require_room
+from structgen.decoding.refusals.budget import Budget, Steering, require_room
 from structgen.decoding.refusals.caps import CapReader
 from structgen.decoding.refusals.rules import Rules
 from structgen.decoding.refusals.transcript import Transcript
@@ -125,13 +125,13 @@ def test_a_text_too_long_to_be_searched_for_is_refused_by_what_it_needs_at_least
     with pytest.raises(
         sg.OptionError, match=r"max_new_tokens=64: the shortest text (known )?needs (at least )?\d{4,} tokens"
     ):
-        require_room(grammar, 64, "max_new_tokens")
+        require_room(grammar, Budget(64, "max_new_tokens"))
 
 
 def test_what_the_vocabulary_cannot_spell_is_refused_before_anything_runs() -> None:
     grammar = sg.Regex("(a|b)z").compile(WITHOUT_Z)
     with pytest.raises(sg.VocabularyError, match="do not spell 'az', the shortest text known"):
-        require_room(grammar, 512, "max_new_tokens")
+        require_room(grammar, Budget(512, "max_new_tokens"))
 
 
 def test_strict_raises_as_it_did() -> None:
@@ -240,10 +240,10 @@ def check_budgets(grammar: Grammar, schema: Any, draw: random.Random, more: tupl
     assert close is not None
     if len(close) > 1:
         with pytest.raises(sg.OptionError, match=f"known needs {len(close)} tokens: "):
-            require_room(grammar, len(close) - 1, "max_new_tokens")
+            require_room(grammar, Budget(len(close) - 1, "max_new_tokens"))
     validator = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
     for budget in (max(len(close), 1) + extra for extra in more):
-        assert require_room(grammar, budget, "max_new_tokens")
+        assert require_room(grammar, Budget(budget, "max_new_tokens"))
         session = drive(grammar, budget, draw)
         assert session.error is None, (schema, budget, session.text(), session.error)
         assert len(session.tokens) <= budget
