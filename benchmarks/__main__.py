@@ -7,6 +7,7 @@ import os
 import sys
 
 BENCHMARKS = {
+    "evidence": "the parts that README and the comparison rest on, one after the other, with raw rows",
     "masks": "masks beside llguidance, xgrammar and lm-format-enforcer, over MaskBench's schemas",
     "grammars": "masks of grammars in Lark's notation beside llguidance",
     "host": "the host's part of a step when a device runs the forward pass",

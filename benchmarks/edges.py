@@ -18,7 +18,7 @@ from transformers import PreTrainedTokenizerFast
 
 from benchmarks.engines import NAMES
 from benchmarks.pool import Worker
-from benchmarks.report import DATA, ROOT, inserted, parser, read_rows, setting, table, unpacked, write
+from benchmarks.report import DATA, ROOT, inserted, parser, read_rows, setting, table, unpacked, write, write_rows
 from benchmarks.worker import encoded
 
 EXACT, LETS, REFUSED, MISSES = "exact", "lets through", "refused", "forbids"
@@ -41,6 +41,7 @@ def main() -> None:
     given.add_argument("--engine", action="append", choices=NAMES, help="may be given again; default: all")
     given.add_argument("--tokenizer", type=Path, default=DATA / "tokenizers" / "gpt-2-tokenizer")
     given.add_argument("--page", type=Path)
+    given.add_argument("--rows", type=Path, help="a file for the raw rows")
     options = given.parse_args()
     rows, engines = read_rows(ROOT / "benchmarks" / "data" / "edges.jsonl"), options.engine or NAMES
     with ExitStack() as stack:
@@ -71,6 +72,13 @@ def main() -> None:
     ]
     write("edges", lines)
     print("\n".join(lines))
+    if options.rows:
+        raw = [
+            {"engine": name, "case": row["case"], "answer": kind, "document": text}
+            for row, found in zip(rows, answers, strict=True)
+            for name, (kind, text) in zip(names, found, strict=True)
+        ]
+        write_rows(options.rows, raw)
     if options.page:
         text = inserted(options.page.read_text("utf-8"), "\n".join(lines[2:]), "edges")
         options.page.write_text(text, "utf-8")

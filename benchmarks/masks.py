@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -21,7 +22,7 @@ from typing import Any
 from benchmarks import masks_report
 from benchmarks.engines import NAMES
 from benchmarks.pool import Worker
-from benchmarks.report import DATA, RESULTS, inserted, parser, read_rows, unpacked
+from benchmarks.report import DATA, RESULTS, inserted, parser, read_rows, unpacked, write_rows
 from benchmarks.worker import encoded
 
 SLOW_ENGINES = {"xgrammar": 40, "lmfe": 285}
@@ -39,6 +40,8 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     given.add_argument("--stride", type=int, default=1, help="every n-th schema")
     given.add_argument("--offset", type=int, default=0, help="the first schema taken")
     given.add_argument("--limit", type=int, help="at most so many schemas")
+    given.add_argument("--seed", type=int, help="takes the schemas in a random order")
+    given.add_argument("--rows", type=Path, help="a file for the raw rows")
     given.add_argument(
         "--every", action="append", default=[], metavar="ENGINE=N",
         help="only every n-th of the schemas taken for this engine; default: xgrammar=40, lmfe=285",
@@ -65,7 +68,10 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
 
 def rows(path: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
     """The rows of the data that the options take."""
-    return read_rows(path)[options.offset :: options.stride][: options.limit]
+    found = read_rows(path)[options.offset :: options.stride]
+    if options.seed is not None:
+        random.Random(options.seed).shuffle(found)
+    return found[: options.limit]
 
 
 def outcome(result: dict[str, Any], valid: list[bool]) -> list[str]:
@@ -141,6 +147,9 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
             stack.callback(worker.stop)
             worker.start()
         done = list(measured(taken, workers, options, tokenizer))
+        if options.rows:
+            results = ((row["id"], engine, result) for row in done for engine, result in row["results"].items())
+            write_rows(options.rows, ({"engine": engine, "schema": name, **result} for name, engine, result in results))
         engines = [
             worker.ready
             | {"restarts": worker.restarts}

@@ -29,7 +29,7 @@ from benchmarks.quality_report import PAGE, VERSIONS, filled, report
 from benchmarks.quality_rows import judged, save, saved
 from benchmarks.quality_texts import TASKS, Case, cases
 from benchmarks.quality_ways import Answer, Models, Way, ways
-from benchmarks.report import parser, setting, write
+from benchmarks.report import parser, setting, write, write_rows
 from structgen.cache_folder import cache_directory
 from structgen.models.known import PACKAGED, converted_folder
 
@@ -99,6 +99,8 @@ def table(arguments: argparse.Namespace) -> None:
     for model in () if arguments.saved else arguments.model:
         rows += judged(model, results(model))
     lines = [*report(rows, made)]
+    if arguments.rows:
+        write_rows(arguments.rows, ({"engine": row.way, **asdict(row)} for row in rows))
     if arguments.write:
         save(rows, made)
         write("quality", lines)
@@ -122,6 +124,7 @@ def main(given: Sequence[str] | None = None) -> None:
     tables = commands.add_parser("table", help="judge the answers")
     tables.add_argument("--model", nargs="*", default=["smollm2", "qwen"])
     tables.add_argument("--saved", action="store_true", help="the rows of results/quality.json, no new answers")
+    tables.add_argument("--rows", type=Path, help="a file for the rows")
     tables.add_argument("--write", action="store_true", help="write results/quality.md and .json, and the picture")
     tables.set_defaults(call=table)
     arguments = options.parse_args(given)

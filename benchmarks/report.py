@@ -19,8 +19,9 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("STRUCTGEN_DATA", ROOT.parent / "shared" / "data"))
-RESULTS = ROOT / "benchmarks" / "results"
-IMAGES = ROOT / "docs" / "images"
+ELSEWHERE = os.environ.get("STRUCTGEN_RESULTS")
+RESULTS = Path(ELSEWHERE or ROOT / "benchmarks" / "results")
+IMAGES = Path(ELSEWHERE or ROOT / "docs" / "images")
 
 
 def parser(doc: str | None) -> argparse.ArgumentParser:
@@ -80,6 +81,11 @@ def inserted(page: str, text: str, mark: str) -> str:
     if not begin or not end:
         raise ValueError(f"the page has no <!-- {mark} --> and <!-- /{mark} --> lines")
     return f"{before}{begin}{text}\n{end}{after}"
+
+
+def write_rows(path: Path, rows: Iterable[dict[str, Any]]) -> None:
+    """Writes rows as JSON lines."""
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
