@@ -245,7 +245,10 @@ def test_links_of_the_readme_and_between_pages_lead_somewhere() -> None:
 
 
 def words_of(path: Path) -> Iterator[str]:
-    """The names and the texts of a module's code, without docstrings."""
+    """The names and the texts of a module's code, without docstrings; of a table, all of it."""
+    if path.suffix == ".json":
+        yield path.read_text(encoding="utf-8")
+        return
     tree = ast.parse(path.read_text(encoding="utf-8"))
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
@@ -265,7 +268,9 @@ def test_the_table_of_changes_names_the_files_that_an_example_is_in() -> None:
         folders = {Path(name).parts[0] for name in names}
         within = package / folders.pop() if len(folders) == 1 else package
         word = re.compile(rf"(?<!\w){re.escape(example)}(?!\w)")
-        found = {path for path in within.rglob("*.py") if any(map(word.search, words_of(path)))}
+        found = {
+            path for path in [*within.rglob("*.py"), *within.rglob("*.json")] if any(map(word.search, words_of(path)))
+        }
         assert found, example
         assert found <= files, (example, found)
         assert len(files) <= 3, (example, found)
