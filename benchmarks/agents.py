@@ -2,13 +2,15 @@
 
     python -m benchmarks agents --clients ~/agents --install
     python -m benchmarks agents --clients ~/agents --model scripted --turns 20
-    python -m benchmarks agents --clients ~/agents --model Qwen/Qwen2.5-Coder-1.5B-Instruct
+    python -m benchmarks agents --clients ~/agents --model random --turns 20
+    python -m benchmarks agents --clients ~/agents --model qwen2.5-coder-1.5b --tasks 5
 
-The clients are npm packages. They run with a home of their own in the folder, ask 127.0.0.1 alone, and edit a file of a
-folder that is made for each task. The scripted model knows the names of each client's tools; the random one calls and
-says anything that the masks allow; a real one shows what it can. A row has the tasks that a client ended, those after
-which the file was right, its requests, those that failed (a protocol error), the tokens of prompts, the share that was
-cached after the first turn, and the milliseconds of CPU-bound work between the body and the prefill.
+The clients are packages of npm and PyPI. They run with a home of their own in the folder, ask 127.0.0.1 alone, and edit
+a file of a folder that is made anew for each task, always at the same path. The scripted model knows the names of each
+client's tools; the random one calls and says anything that the masks allow; a real one shows what it can. One server
+answers all tasks of a client. A row has the tasks that a client ended, those after which the file was right, its
+requests, those that failed (a protocol error), the tokens of the longest prompt, and of the requests after the first
+one the share of the prompts that was cached. `--record` keeps what the clients send, a line of JSON for each request.
 """
 
 from __future__ import annotations
@@ -18,14 +20,15 @@ import json
 import logging
 import os
 import random
+import shutil
 import subprocess
-import tempfile
+import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 import torch
 from transformers import AutoTokenizer
@@ -38,7 +41,10 @@ from structgen.server.process import server_of
 from structgen.testing import CLOSERS, ScriptedChatModel
 from structgen.vocabulary import Vocabulary
 
-TASK = "Read the file greet.py, then change the word hello in it to goodbye."
+FILE = "greet.py"
+TASK = f"Read the file {FILE}, then change the word hello in it to goodbye."
+OTHER = "notes{}.txt"
+"""Files that a long session reads first."""
 BEFORE, AFTER = "print('hello')\n", "print('goodbye')\n"
 CALL = b'\n{"name": '
 HEADER = "<|im_start|>assistant\n"
@@ -48,9 +54,10 @@ class Client(NamedTuple):
     """A coding agent.
 
     Attributes:
-        package: of npm.
+        package: of npm; one of PyPI begins with `pip:`.
         command: what runs a task; `{task}` and `{url}` are replaced.
         calls: what the scripted model calls, with `{file}` for the path of the file; the name of a tool, its arguments.
+            The first one reads. In a long session it does so with other files first.
         environment: variables; `{url}` is replaced.
         files: configuration, by its path in the folder of the task.
     """
@@ -112,26 +119,33 @@ class Agent(ScriptedChatModel):
         return scores
 
 
-def model_of(kind: str, tokenizer: str, client: Client, file: Path, seed: int) -> Model:
-    """The model of a task."""
+def model_of(options: argparse.Namespace, client: Client, file: Path) -> Model:
+    """The model of a client's tasks."""
+    kind = options.model
     if kind not in ("scripted", "random"):
-        return sg.load(kind)
-    read = AutoTokenizer.from_pretrained(tokenizer)
+        return sg.load(kind, dtype=getattr(torch, options.dtype))
+    read = AutoTokenizer.from_pretrained(options.tokenizer)
     turns = [
         f"\n{json.dumps({'name': name, 'arguments': arguments})}\n".replace("{file}", str(file))
         for name, arguments in client.calls
     ]
+    reads = max(options.turns - len(turns) - 1, 0)
+    turns = [turns[0].replace(file.name, OTHER.format(number)) for number in range(reads)] + turns
     vocabulary = Vocabulary.from_tokenizer(read)
-    chaos = random.Random(seed) if kind == "random" else None
+    chaos = random.Random(0) if kind == "random" else None
     agent = Agent([*turns, *["It is done."] * 30], vocabulary, read(HEADER)["input_ids"], chaos)
     return Model(agent, read, vocabulary)
 
 
 @contextmanager
-def served(model: Model, max_tokens: int | None, temperature: float) -> Iterator[str]:
+def served(model: Model, options: argparse.Namespace, record: TextIO | None) -> Iterator[str]:
     """Serves a model within the block, at the address that is given."""
-    settings = Settings(name="m", max_tokens=max_tokens, temperature=temperature)
-    server = server_of(create_app(model, settings), settings, port=0, log_level="warning")
+    usual = {"max_tokens": 60, "temperature": 1.0} if options.model == "random" else {"temperature": 0.0}
+    settings = Settings(name="m", request_seconds=options.seconds, **usual)
+    app: Any = create_app(model, settings)
+    server = server_of(app, settings, port=0, log_level="warning")
+    if record is not None:
+        app.add_middleware(Recorded, file=record)
     thread = threading.Thread(target=server.run)
     thread.start()
     while not server.started:
@@ -142,6 +156,26 @@ def served(model: Model, max_tokens: int | None, temperature: float) -> Iterator
     finally:
         server.should_exit = True
         thread.join()
+
+
+class Recorded:
+    """Writes the path and the body of each request that has one into a file."""
+
+    def __init__(self, app: Any, file: TextIO) -> None:
+        self._app, self._file = app, file
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        parts = list[bytes]()
+
+        async def heard() -> Any:
+            message = await receive()
+            parts.append(message.get("body", b""))
+            if parts[-1] and not message.get("more_body"):
+                line = {"path": scope["path"], "body": json.loads(b"".join(parts))}
+                print(json.dumps(line), file=self._file, flush=True)
+            return message
+
+        await self._app(scope, heard, send)
 
 
 class Lines(logging.Handler):
@@ -162,15 +196,20 @@ def run(folder: Path, client: Client, url: str, work: Path, seconds: float) -> t
     def filled(text: str) -> str:
         return text.replace("{url}", url).replace("{home}", str(home)).replace("{task}", TASK)
 
+    shutil.rmtree(work, ignore_errors=True)
+    home.mkdir(parents=True)
+    (work / FILE).write_text(BEFORE)
+    for number in range(30):
+        (work / OTHER.format(number)).write_text(f"note {number}\n")
     for path, text in client.files.items():
         file = work / filled(path)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(filled(text), encoding="utf-8")
-    home.mkdir(exist_ok=True)
     own = {"HOME": str(home), "CODEX_HOME": str(home / ".codex"), "XDG_CONFIG_HOME": str(home / ".config")}
     usual = {name: os.environ[name] for name in ("PATH", "LANG", "TERM") if name in os.environ}
     environment = {**usual, **own, **{name: filled(value) for name, value in client.environment.items()}}
-    command = [str(folder / "node_modules/.bin" / client.command[0]), *map(filled, client.command[1:])]
+    programs = folder / ("python/bin" if client.package.startswith("pip:") else "node_modules/.bin")
+    command = [str(programs / client.command[0]), *map(filled, client.command[1:])]
     try:
         done = subprocess.run(
             command, env=environment, cwd=work, stdin=subprocess.DEVNULL, capture_output=True, text=True,
@@ -178,65 +217,79 @@ def run(folder: Path, client: Client, url: str, work: Path, seconds: float) -> t
         )  # fmt: skip
     except subprocess.TimeoutExpired as late:
         return False, str(late.stdout)[-500:]
-    return done.returncode == 0, (done.stdout + done.stderr)[-2000:]
+    return done.returncode == 0, (done.stdout + done.stderr)[-20_000:]
 
 
 def row(folder: Path, name: str, options: argparse.Namespace) -> dict[str, Any]:
-    """The row of a client: its tasks, one after the other."""
-    client, ended, right, lines = CLIENTS[name], 0, 0, list[dict[str, Any]]()
-    for number in range(options.turns):
-        with tempfile.TemporaryDirectory() as made:
-            work = Path(made)
-            file = work / "greet.py"
-            file.write_text(BEFORE)
-            heard = Lines()
-            log = logging.getLogger("structgen.requests")
-            log.addHandler(heard)
-            log.setLevel(logging.INFO)
-            model = model_of(options.model, options.tokenizer, client, file, number)
-            temperature = 1.0 if options.model == "random" else 0.0
-            bound = 60 if options.model == "random" else None
-            with served(model, bound, temperature) as url:
-                well, printed = run(folder, client, url, work, options.seconds)
-            log.removeHandler(heard)
-            lines += heard.lines
-            ended, right = ended + well, right + (file.read_text() == AFTER if file.exists() else 0)
+    """The row of a client: its tasks, one after the other, until there are enough of them and of its requests."""
+    client, work, heard = CLIENTS[name], folder / "work" / name, Lines()
+    file, ends = work / FILE, list[tuple[bool, bool]]()
+    log = logging.getLogger("structgen.requests")
+    log.setLevel(logging.INFO)
+
+    def asked() -> list[dict[str, Any]]:
+        return [line for line in heard.lines if line["route"].startswith("/v1/")]
+
+    with ExitStack() as over:
+        log.addHandler(heard)
+        over.callback(log.removeHandler, heard)
+        record = options.record and over.enter_context((options.record / f"{name}.jsonl").open("w", encoding="utf-8"))
+        url = over.enter_context(served(model_of(options, client, file), options, record))
+        while len(ends) < options.tasks or (len(asked()) < options.turns and len(ends) < options.turns):
+            heard_before = len(heard.lines)
+            well, printed = run(folder, client, url, work, options.seconds)
+            ends.append((well, file.exists() and file.read_text().strip() == AFTER.strip()))
             if options.verbose:
-                print(name, number, well, printed, *heard.lines, sep="\n")
-    asked = [line for line in lines if line["route"].startswith("/v1/")]
-    failed = [line for line in asked if line["status"] not in (200, 499)]
-    later = [line for line in asked if line["cached_tokens"]]
+                print(name, *ends[-1], printed, *heard.lines[heard_before:], sep="\n", flush=True)
+    lines = asked()
+    failed = [line for line in lines if line["status"] not in (200, 499)]
+    later = [line for line in lines if line["prompt_tokens"]][1:]
     prompts = sum(line["prompt_tokens"] for line in later)
-    busy = sorted(line.get("schema_ms", 0) + line.get("body_ms", 0) for line in later)
     return {
         "client": name,
-        "tasks": options.turns,
-        "ended": ended,
-        "right": right,
-        "requests": len(asked),
+        "tasks": len(ends),
+        "ended": sum(well for well, _ in ends),
+        "right": sum(right for _, right in ends),
+        "requests": len(lines),
         "protocol errors": len(failed),
-        "prompt tokens": max((line["prompt_tokens"] for line in asked), default=0),
-        "cached of later turns": round(sum(line["cached_tokens"] for line in later) / prompts, 3) if prompts else None,
-        "ms beside the template": busy[len(busy) // 2] if busy else None,
+        "prompt tokens": max((line["prompt_tokens"] for line in lines), default=0),
+        "cached after the first": round(sum(line["cached_tokens"] for line in later) / prompts, 3) if prompts else None,
         "why": sorted({f"{line['status']} {line['code']} {line.get('param', '')}" for line in failed}),
     }
+
+
+def install(folder: Path, names: Sequence[str]) -> None:
+    """Installs the newest clients in a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    packages = [CLIENTS[name].package for name in names]
+    of_python = [package.removeprefix("pip:") for package in packages if package.startswith("pip:")]
+    of_npm = [package for package in packages if not package.startswith("pip:")]
+    if of_npm:
+        npm = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(folder)]
+        subprocess.run([*npm, *of_npm], check=True)
+    if of_python:
+        subprocess.run([sys.executable, "-m", "venv", str(folder / "python")], check=True)
+        subprocess.run([str(folder / "python/bin/pip"), "install", "--upgrade", *of_python], check=True)
 
 
 def main() -> None:
     given = parser(__doc__)
     given.add_argument("--clients", type=Path, required=True, help="The folder with the clients' packages.")
-    given.add_argument("--install", action="store_true", help="Install them there, by npm.")
+    given.add_argument("--install", action="store_true", help="Install them there, by npm and pip.")
     given.add_argument("--only", nargs="*", choices=[*CLIENTS], default=[*CLIENTS])
     given.add_argument("--model", default="scripted", help="scripted, random, or a model to load.")
+    given.add_argument("--dtype", default="bfloat16", help="Of a model to load.")
     given.add_argument("--tokenizer", default="Qwen/Qwen2.5-Coder-0.5B-Instruct", help="Of the first two.")
-    given.add_argument("--turns", type=int, default=1, help="Tasks of each client.")
-    given.add_argument("--seconds", type=float, default=300.0, help="For a task.")
+    given.add_argument("--tasks", type=int, default=1, help="Of each client, at least.")
+    given.add_argument("--turns", type=int, default=1, help="The requests of each client, at least.")
+    given.add_argument("--seconds", type=float, default=300.0, help="For a task, and for a request.")
+    given.add_argument("--record", type=Path, help="A folder for what the clients send.")
     given.add_argument("--verbose", action="store_true")
     options = given.parse_args()
     folder: Path = options.clients.resolve()
+    if options.record:
+        options.record.mkdir(parents=True, exist_ok=True)
     if options.install:
-        folder.mkdir(parents=True, exist_ok=True)
-        packages = [CLIENTS[name].package for name in options.only]
-        subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--prefix", str(folder), *packages], check=True)
+        install(folder, options.only)
     for name in options.only:
         print(json.dumps(row(folder, name, options)), flush=True)

@@ -229,6 +229,17 @@ def test_grammars_are_forgotten_by_number_and_by_size(monkeypatch):
     assert again(3) == 0, "a grammar larger than the cache is not kept"
 
 
+def test_what_all_grammars_of_a_vocabulary_share_counts_for_none():
+    from structgen.decoding import grammars
+    from structgen.endings.closing import Closing
+
+    grammar = grammars.grammar_for(sg.JsonSchema({"const": "shared"}), byte_vocabulary())
+    speller = Closing.of(grammar).speller
+    before = grammars._bytes_of([grammar])
+    speller._ids.update({bytes(9) + bytes([i]): i for i in range(256)})
+    assert grammars._bytes_of([grammar]) == before
+
+
 @pytest.mark.parametrize(("arguments", "message"), cases("api", "bad_input_is_an", globals()))
 def test_bad_input_is_an_option_error_before_any_forward(arguments, message):
     model = scripted("anything", max_position_embeddings=64)

@@ -49,6 +49,8 @@ MOST = 20
 """The most alternatives to a token that a request may ask for, as with OpenAI; there are `ALTERNATIVES` at most."""
 DEFAULT_TOKENS = 4096
 """The limit of a text where neither the server nor the model's context has one."""
+TOOL_BYTES = 2048
+"""What each tool adds to the bytes that the schemas of a request may have: lists of servers have hundreds of tools."""
 _ID = re.compile(r"[0-9]+")
 ANY_OBJECT: dict[str, Any] = {"type": "object"}
 
@@ -223,8 +225,10 @@ def _prompts(request: TextRequest) -> list[str] | list[list[int]]:
 def _check_size(request: Common, settings: Settings) -> None:
     """Refuses schemas whose sum of sizes is too large."""
     size = sum(len(json.dumps(part)) for part in _constraints(request))
-    if size > settings.max_schema_bytes:
-        message = f"the schemas have {size:,} bytes together, this server takes {settings.max_schema_bytes:,}"
+    tools = len(request.tools or ()) if isinstance(request, ChatRequest) else 0
+    most = settings.max_schema_bytes + TOOL_BYTES * tools
+    if size > most:
+        message = f"the schemas have {size:,} bytes together, this server takes {most:,}"
         raise Problem(400, message, "schema_too_large")
 
 
