@@ -102,7 +102,8 @@ def options_with(record: type[Any], *takers: str) -> tuple[str, ...]:
 
 def check_options(record: Any) -> None:
     """Checks each field of a record by its own metadata, but no default."""
-    for name, default, check in _checked(type(record)):
+    kind: Any = type(record)
+    for name, default, check in _checked(kind):
         value = getattr(record, name)
         if value is not default:
             check(name, value)

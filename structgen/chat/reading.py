@@ -90,12 +90,14 @@ class Event(ReadPart):
 class Later(ReadPart):
     """A plan that is made when a text reaches it. It may contain itself."""
 
-    make: Callable[[], Plan]
+    make: Callable[[], Plan | None]
 
     @cached_property
     def plan(self) -> Plan:
         """The plan."""
-        return self.make()
+        plan = self.make()
+        assert plan is not None, "a reader takes any value"
+        return plan
 
 
 @dataclass(frozen=True, eq=False)

@@ -77,7 +77,9 @@ class Distances:
 
         A search asks for the ends after other frames, whose searches ask in turn: a stack, since a text may be deep.
         """
-        stack, answer, error = [self._cheapest(frame, node)], None, None
+        stack: list[Generator[tuple[int, Exit], Exit | None, Exit | None]] = [self._cheapest(frame, node)]
+        answer: Exit | None = None
+        error: NoWayOut | None = None
         while stack:
             try:
                 asked = stack[-1].throw(error) if error else stack[-1].send(answer)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
+from itertools import takewhile
 from typing import Any
 
 from structgen.chat.arguments import Raw
@@ -130,9 +131,9 @@ class NestedPlans:
         self._hold(arrays.only("prefix", "rest", "min_items", "max_items"), "contains, uniqueItems and similar rules")
         opening, separator, closing = self._around(self._writer.array, "[]")
         minimum, maximum, rest = arrays.min_items, arrays.max_items, self._item(arrays.rest)
-        prefix = [self._item(node) for node in arrays.prefix[:maximum]]
-        if None in prefix:
-            prefix, rest = prefix[: prefix.index(None)], None
+        items = [self._item(node) for node in arrays.prefix[:maximum]]
+        prefix = [item for item in takewhile(lambda item: item is not None, items) if item is not None]
+        rest = rest if len(prefix) == len(items) else None
         count, apart = len(prefix), () if separator is None else (separator,)
         if rest is None and minimum > count:
             return None
@@ -140,8 +141,9 @@ class NestedPlans:
         if rest is not None and (maximum is None or maximum > count):
             bounds = max(0, minimum - count), None if maximum is None else maximum - count
             after = Loop(Series((*apart, rest)), *bounds) if count else Loop(rest, *bounds, separator)
-        for place, item in reversed([*enumerate(filter(None, prefix))]):
-            here = Series((*apart, item, after) if place else (item, after))
+        for place, item in reversed([*enumerate(prefix)]):
+            before = apart if place else ()
+            here = Series((*before, item, after))
             after = here if place < minimum else optional(here)
         return Series((opening, after, closing))
 
@@ -177,7 +179,9 @@ class NestedPlans:
     def _begun(self, name: str, node: Node | None) -> dict[bytes, Plan] | None:
         """Returns what a declared member begins with, and what follows; None if it has no value."""
         value = self._node(node)
-        return value and {quote + name.encode(): Series((after, value)) for quote, after in self._quotes}
+        return (
+            None if value is None else {quote + name.encode(): Series((after, value)) for quote, after in self._quotes}
+        )
 
     def _free_members(self, rules: Outline) -> list[Plan]:
         """Returns the members whose names are not declared."""
@@ -186,7 +190,8 @@ class NestedPlans:
         for marks in rules.marks_of_others():
             value = self._free_value(rules.other(marks))
             names = intersect(from_pattern(FREE_NAME), rules.others_language((marks,)))
-            plans += [Series((name, value)) for name in (self._names(names) if value and not names.empty else ())]
+            if value is not None and not names.empty:
+                plans += [Series((name, value)) for name in self._names(names)]
         return plans
 
     def _free_value(self, node: Node | None) -> Plan | None:
@@ -271,7 +276,7 @@ class ElementPlans(NestedPlans):
         value = self._node(node, self._closing(name))
         said = self._say(json.dumps(name, ensure_ascii=False) + ": ")
         end = self._literal.plan(self._elements.end)
-        return value and {name.encode(): Series((end, *said, value, self._ended(name)))}
+        return None if value is None else {name.encode(): Series((end, *said, value, self._ended(name)))}
 
     def _names(self, names: CharDfa) -> list[Plan]:
         named, end = Words(intersect(names, self._element_names.language)), self._literal.plan(self._elements.end)

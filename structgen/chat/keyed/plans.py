@@ -245,7 +245,7 @@ class KeyedPlans:
         for writer in dict.fromkeys(writers.values()):
             types = [type_ for type_, each in writers.items() if each == writer and type_ in _OPENINGS]
             if isinstance(writer, Elements):
-                plans += self._nested(writer, stop).any(shapes)
+                plans += ElementPlans(writer, self._literal, stop).any(shapes)
             elif isinstance(writer, Nested):
                 plans += [each for type_ in types for each in self._nested(writer, "").values((), type_)]
             elif isinstance(writer, JsonLayout) and types:
@@ -261,8 +261,10 @@ class KeyedPlans:
 
     @cached_method
     def _nested(self, writer: Nested | Elements, stop: str) -> NestedPlans:
-        kind = NestedPlans if isinstance(writer, Nested) else ElementPlans
-        return kind(writer, self._literal, stop, None if self._reads else self._unmasked)
+        unmasked = None if self._reads else self._unmasked
+        if isinstance(writer, Nested):
+            return NestedPlans(writer, self._literal, stop, unmasked)
+        return ElementPlans(writer, self._literal, stop, unmasked)
 
 
 def _any_of(plans: Sequence[Plan]) -> Plan:

@@ -105,7 +105,7 @@ def replay(grammar: Grammar | Matcher, token_ids: Sequence[int], *, forced: Sequ
     distinct: dict[bytes, int] = {}
     rows = list[int]()
     for token, alone in zip_longest(ids, forced, fillvalue=False):
-        mask = b"" if matcher.finished else (pack([token], width) if alone else matcher.mask()).tobytes()
+        mask = b"" if matcher.finished else (pack(np.array([token]), width) if alone else matcher.mask()).tobytes()
         matcher.advance(token)
         rows.append(distinct.setdefault(mask, len(distinct)))
     words = np.frombuffer(b"".join(distinct), np.uint32).reshape(len(distinct), -(-width // 32)).copy()

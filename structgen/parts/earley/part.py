@@ -139,7 +139,7 @@ class Parser:
     def _above(self, back: Return, arrival: Arrival) -> int:
         """The state that continues in a frame that returns to `back`."""
         state = self._automaton.tables.call(self.entered(arrival), -self._below(back))
-        return self._bounded(state, self.sets.least(arrival.items) + self.sets.least_after(back))  # type: ignore[arg-type]
+        return self._bounded(state, self.sets.least(arrival.items) + self.sets.least_after(back))
 
     def _bounded(self, state: int, lexemes: int) -> int:
         """Tells the search for an end how many lexemes follow at least. Returns the state.
