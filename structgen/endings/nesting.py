@@ -67,7 +67,8 @@ class Nesting:
         if tokens.size > MANY:
             tokens = ids_of(words & _structural(vocabulary))
         depths = {token: self._depth_through(position, token) for token in tokens.tolist() if vocabulary.token(token)}
-        deep = [token for token, depth in depths.items() if depth > self.most]
+        bound = max(self.most, self._depth(position))  # what must come may be deeper than the limit
+        deep = [token for token, depth in depths.items() if depth > bound]
         refused = pack(np.array(deep, np.int64), vocabulary.width)
         if deep and not (words & ~refused).any():
             least = min(depths.values())

@@ -18,3 +18,19 @@ def test_a_token_that_leads_too_deep_is_refused_whether_or_not_a_mask_was_asked_
     with pytest.raises(TokenRejected):
         matcher.advance(ord("["))
     matcher.advance(ord("]"))
+
+
+def test_what_a_schema_requires_may_be_deeper_than_the_bound() -> None:
+    """There each value may still be written, token by token, but nothing that goes deeper than it must."""
+    inner = {"type": "object", "properties": {"b": {"type": ["integer", "array"]}}, "required": ["b"]}
+    schema = {"type": "object", "properties": {"a": inner}, "required": ["a"], "additionalProperties": False}
+    matcher = nested(JsonSchema(schema).compile(byte_vocabulary()), 1).matcher()
+    for byte in b'{"a": {"b": 1':
+        matcher.advance(byte)
+    shorter = matcher.fork()
+    for byte in b"23}}":
+        matcher.advance(byte)
+    assert matcher.can_finish
+    shorter.rollback(1)
+    with pytest.raises(TokenRejected):
+        shorter.advance(ord("["))

@@ -90,7 +90,8 @@ class CanonicalRow(RowRule):
         place, live = text.state(self), None
         if text.matcher is not None and self._continuations is not None:
             live = self._continuations.live(text.matcher.position, place.state)
-        left: Words = words & (~pack(np.array(refused), self._vocabulary.width) if live is None else live)
+        left: Words = words & ~pack(np.array(refused), self._vocabulary.width)
+        left = left if live is None else left & live
         if left.any() or not words.any():
             return left
         if self._strict:

@@ -204,3 +204,18 @@ def test_what_is_known_of_a_grammar_goes_with_it():
     del grammar, known
     gc.collect()
     assert left() is None
+
+
+def test_a_token_that_was_refused_is_not_chosen_again() -> None:
+    """A mask of few continuations may hold a token from which the row cannot go on: the rows went in a circle."""
+    model = Model.of(*load_demo())
+    members = {"x": {"type": ["string", "null"]}, "y": {"type": "array", "items": {"type": "integer"}, "maxItems": 4}}
+    schema = {"type": "object", "properties": members, "required": ["x"]}
+    prompt = "Extract the person: name, age, city.\nText: Kim, 51, lives in Oslo.\nJSON: "
+    runs = sg.generate(
+        model, [[{"role": "user", "content": prompt}]] * 3, schema,
+        sampling=sg.Sampling(1.2, min_p=0.05, typical_p=0.8, seed=221), limits=sg.Limits(48, max_items=2),
+        banned=["Ada", "the"], canonical=True, prompt_schema=False, batch_size=2, details=True,
+    )  # fmt: skip
+    assert [run.finish for run in runs] == ["complete"] * 3
+    assert all(run.stats.forwards < 100 for run in runs)
