@@ -242,7 +242,7 @@ def extract(
     schema: TypeForm[list[T]],
     *,
     windows: Windows | None = None,
-    prompt: str = PROMPT,
+    prompt: str | None = None,
     **options: Any,
 ) -> Extracted[T]:
     """Makes a list from a document of any length, and says which lines of the document are not in it.
@@ -259,7 +259,8 @@ def extract(
         document: a text: plain, Markdown, or a page of HTML; or the path of a file of text, HTML, PDF or Word.
         schema: `list[Item]`, or a JSON Schema of an array.
         windows: how the document is cut, merged and read again.
-        prompt: a text with `{text}` where the window comes.
+        prompt: a text with `{text}` where the window comes. Without it, the model is asked for a list; one with a chat
+            template gets a message with the schema.
         options: those of `extract_many`, without `out` and `resume`.
 
     Raises:
@@ -267,8 +268,9 @@ def extract(
     """
     require("out" not in options and "resume" not in options, "out", "given", "none: the result is in memory")
     windows, row = windows or Windows(), _row_of(document, options.get("encoding"))
-    job, call = JobOptions.split({"limits": window_limits(windows), **options, "prompt": prompt, "windows": windows})
     owner: Any = model if isinstance(model, Remote) else as_model(model, options.get("tokenizer"))
+    asked = {"prompt": prompt} if prompt is not None else own_prompt(owner)
+    job, call = JobOptions.split({"limits": window_limits(windows), **asked, **options, "windows": windows})
     running = WindowedJob(owner, schema, job, call)
     require(is_array(running._schema), "schema", schema, "a list, as list[Item]")
     for found in running.documents(iter([(0, row)]), ahead=True):
@@ -277,6 +279,12 @@ def extract(
         values, made = running.value(found)
         return found.reading.extracted(values, made)
     return Extracted([], [], [], [], row.document or Document(row.fields["text"]), 0, [])
+
+
+def own_prompt(model: Any) -> dict[str, Any]:
+    """The options of a prompt: for a model with a chat template, a message that shows the schema."""
+    chats = isinstance(model, Remote) or getattr(model.tokenizer, "chat_template", None) is not None
+    return {"prompt": PROMPT.removesuffix("\nJSON:\n") if chats else PROMPT, "prompt_schema": chats, "chat": chats}
 
 
 def _row_of(document: Any, encoding: str | None) -> InputRow:

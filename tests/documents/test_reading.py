@@ -146,3 +146,20 @@ def test_what_is_no_list_is_refused() -> None:
             sg.extract(reader(str), "x", schema)
     with pytest.raises(OptionError, match="by='words'"):
         sg.Windows(by="words")
+
+
+def test_a_chat_model_is_shown_the_schema() -> None:
+    """Without a prompt of the caller's, and only then."""
+    model = sg.testing.scripted_chat('[{"n": "Ada", "a": 3}]')
+    prompts = list[str]()
+    encode = model.tokenizer.apply_chat_template
+
+    def noted(messages: Any, *given: Any, **options: Any) -> Any:
+        prompts.extend(message["content"] for message in messages)
+        return encode(messages, *given, **options)
+
+    model.tokenizer.apply_chat_template = noted
+    found = sg.extract(model, "Ada, 3\n", list[Row], windows=sg.Windows(passes=1))
+    assert (found.values, found.complete) == ([Row(n="Ada", a=3)], True)
+    (asked,) = {each for each in prompts if "Ada, 3" in each}
+    assert '"n": string' in asked
