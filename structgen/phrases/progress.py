@@ -26,7 +26,7 @@ from structgen.schema.normal import Node, Strings
 from structgen.values.sets.strings import string_is_empty
 from structgen.vocabulary import Vocabulary
 
-_REMEMBERED, _REMEMBERED_TOKENS = 1 << 14, 1 << 10
+_REMEMBERED, _REMEMBERED_TOKENS = 1 << 16, 1 << 10
 MAX_PLACES = 500
 """Places of a schema that are searched. With more places, the answer is that it is possible."""
 _MET, _MISSED = -1, -2
@@ -93,18 +93,38 @@ class PhraseSet:
     @cached_up_to(_REMEMBERED)
     def feed(self, state: Progress, text: bytes) -> Progress | None:
         """The state after more bytes; None where a phrase cannot be met any more."""
-        told = [finder.feed(scan, text, 0) for finder, scan in zip(self._finders, state.scans, strict=True)]
-        places = tuple(
-            phrase.table.after(place, text) if phrase.at is None else _read(phrase, place, told[phrase.pointer][1])
-            for phrase, place in zip(self._phrases, state.places, strict=True)
-        )
-        after = Progress(places, tuple(scan for scan, _ in told))
+        after = self.after(state, text)
         return None if self.owed(after) >= NEVER else after
 
+    def after(self, state: Progress, text: bytes) -> Progress:
+        """The state after more bytes, possible or not."""
+        told = [finder.feed(scan, text, 0) for finder, scan in zip(self._finders, state.scans, strict=True)]
+        places = []
+        for phrase, place in zip(self._phrases, state.places, strict=True):
+            if place >= 0:
+                pieces = None if phrase.at is None else told[phrase.pointer][1]
+                place = phrase.table.after(place, text) if pieces is None else _read(phrase, place, pieces)
+            places.append(place)
+        return Progress(tuple(places), tuple(scan for scan, _ in told))
+
     @cached_property
-    def tables(self) -> list[PhraseTable] | None:
-        """The tables of all phrases over the whole text; None if one is looked for in strings of it."""
-        return None if self.pointers else [phrase.table for phrase in self._phrases]
+    def tables(self) -> list[PhraseTable]:
+        """The tables of the phrases that are looked for in the whole text."""
+        return [self._phrases[number].table for number in self._unbound]
+
+    def apart(self, state: Progress) -> tuple[tuple[int, ...], Progress]:
+        """The places of the phrases in `tables`, and the state without them: as if they were met for ever."""
+        places = [*state.places]
+        for number in self._unbound:
+            places[number] = _MET
+        return tuple(state.places[number] for number in self._unbound), state._replace(places=tuple(places))
+
+    def joined(self, places: Sequence[int], bound: Progress | None) -> Progress:
+        """The state of which `apart` gives two parts. Without the second one, its phrases are met for ever."""
+        joined = [_MET] * len(self._phrases) if bound is None else [*bound.places]
+        for number, place in zip(self._unbound, places, strict=True):
+            joined[number] = place
+        return Progress(tuple(joined), self.start.scans if bound is None else bound.scans)
 
     def has_room(self, state: Progress, grammar: Grammar, position: int) -> bool:
         """May a text that continues from a position have all phrases?"""

@@ -77,6 +77,7 @@ class PhraseTable:
         """The state after each byte."""
         return self._rows[state]
 
+    @cached_up_to(MAX_STATES)
     def completion(self, state: int) -> bytes:
         """One of the shortest texts that meet the phrase."""
         text = bytearray()

@@ -153,7 +153,7 @@ class PhraseRow(RowRule):
             Those of them that begin or end a value. None are forbidden where only single tokens are judged.
         """
         matcher = text.matcher
-        if matcher is None or matcher.grammar.budgets is not None or self.phrases.tables is None:
+        if matcher is None or matcher.grammar.budgets is not None:
             return _NONE
         room = self._rooms.setdefault(matcher.grammar, PhraseRoom(matcher.grammar, self.phrases))
         lost, leaving = room.lost(matcher.position, text.state(self), words)
