@@ -100,6 +100,11 @@ def options_with(record: type[Any], *takers: str) -> tuple[str, ...]:
     return tuple(each.name for each in fields(record) if any(map(each.metadata.get, takers)))
 
 
+def left_out(given: Any) -> bool:
+    """Is this the empty tuple that options of several things are by default? Arrays, too, can be asked."""
+    return isinstance(given, tuple) and not given
+
+
 def check_options(record: Any) -> None:
     """Checks each field of a record by its own metadata, but no default."""
     kind: Any = type(record)

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
-from structgen.arguments import require, require_flag, require_unicode
+from structgen.arguments import left_out, require, require_flag, require_unicode
 from structgen.constraints.basic import JsonSchema
 from structgen.decoding.call_options import CallOptions
 from structgen.decoding.prompts.targets import Target, targets_of
@@ -34,7 +34,7 @@ def shown_prompts(prompt: Any, schema: Any, options: dict[str, Any]) -> tuple[Gi
     call = CallOptions(**options)
     require_flag("prompt_schema", shows)
     prompts = GivenPrompts.of(prompt)
-    if examples != ():
+    if not left_out(examples):
         turns = example_turns(examples, schema, call.whitespace, call.order)
         prompts = prompts.mapped(lambda each: each.with_examples(turns))
     if shows:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from structgen.arguments import require
+from structgen.arguments import left_out, require
 from structgen.chat.calls_constraint import Turn
 from structgen.constraints.basic import Regex
 from structgen.decoding.beams.hypothesis import Hypothesis
@@ -117,13 +117,13 @@ class RowBuilder:
         sampling = each_of("sampling", options.sampling, Sampling, count)
         limits = each_of("limits", options.limits, Limits, count)
         guards: Sequence[Sequence[Guard[Any]]] = [()] * count
-        if (options.guards, options.banned) != ((), ()):
+        if not (left_out(options.guards) and left_out(options.banned)):
             banned = lists("banned", options.banned, count)
             guards = shared(guards_of, lists("guards", options.guards, count), banned, targets)
             guards = shared(partial(guards_behind, self._model.vocabulary), guards, read)
         grammars = shared(self._grammar, targets, [each.max_depth for each in limits])
         phrases: Sequence[PhraseSet | None] = [None] * count
-        if options.phrases != ():
+        if not left_out(options.phrases):
             finds = [self.beams is not None or bool(each.exact) for each in sampling]
             phrases = shared(phrases_of, lists("phrases", options.phrases, count), guards, targets, limits, finds)
             shared(require_strings, grammars, phrases)

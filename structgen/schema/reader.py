@@ -277,6 +277,8 @@ class SchemaReader:
     def shapes_of(self, place: SchemaNode) -> Shapes:
         """Read `place`, after every place that must be read before it."""
         content = leaf_content(place.schema) if place.kinds == ALL_TYPES else None
+        if content == ():
+            return ANY.shapes
         if content is not None:
             draft = self._drafts[id(place.schema)]
             return leaf_shapes(content, draft, self.formats, lambda: self._build(place))
