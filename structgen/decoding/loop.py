@@ -177,20 +177,16 @@ class Batch:
             find_masks([s.matcher for s in ready if s.matcher is not None])  # while the device still runs
             self._choose(ready, logits, ahead=self._overlap and not self.searches)
             self._leave_done()  # a session that follows may choose from the same logits
-            again = False
             while back := [s for s in self._going() if s.sent_back and s.finish is None]:  # a token was rolled back
                 self._choose(back, logits, ahead=False)
-                again = True
             if self._looking:
                 draw_texts(ready, logits)
             if self._drafts is not None:
                 self._ahead = self._drafts.confirmed(self.ledger if self.ledger.traced else None)
-            if not (again or self._looking or searches):
-                return
         if searches:
             assert self._everything is not None
             step_searches(searches, scores, self.forward, self._everything)
-        self._leave_done()
+        self._leave_done()  # also a session that follows and has nothing to choose
 
     def _going(self) -> Sequence[Session]:
         """The sessions that are not paused."""

@@ -39,6 +39,8 @@ _FIRST = ("exclusiveMinimum", "exclusiveMaximum", "minContains", "maxContains", 
 of `contains`, and without that other keyword they say nothing."""
 _LAST = ("if", "not", "allOf", "anyOf", "oneOf", "type", *REFERENCES)
 """Keywords that are left out last. Without one of them a value may be anything, but mostly another keyword refuses."""
+_WITHIN = frozenset(("properties", "patternProperties", "items", "prefixItems"))
+"""Keywords without which a member or item may be anything: then a rule of its own refuses."""
 _APPLYING = frozenset(("allOf", *REFERENCES))
 """Keywords that apply other schemas. A keyword of the other schema is the one to blame."""
 _BETWEEN = b" \n\t\r:,"
@@ -184,7 +186,7 @@ class OpenValue:
                 return next((rule for rule in alone if self.would_do(until, without=[rule])), rules[0])
         tried: list[Rule] = []  # several refuse the text, as a `type` next to an `enum`
         for keyword, rules in keywords.items():
-            tried += rules
+            tried += [] if keyword in _WITHIN else rules
             if self.would_do(until, without=tried):
                 others = (rule for rule in tried if not self.would_do(until, without=[r for r in tried if r != rule]))
                 return rules[0] if keyword == "type" else next(others, rules[0])

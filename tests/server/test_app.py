@@ -243,7 +243,7 @@ def test_a_request_is_a_span_of_its_clients_trace(model):
         assert seen["gen_ai.usage.output_tokens"] > 0 < seen["gen_ai.usage.input_tokens"]
         assert seen["structgen.decode_ms"] > 0
         assert "error.type" not in seen
-    assert (refused.attributes["error.type"], refused.attributes["http.response.status_code"]) == ("option_error", 400)
+    assert (refused.attributes["error.type"], refused.attributes["http.response.status_code"]) == ("invalid_value", 400)
     assert refused.status.status_code == StatusCode.UNSET
 
 
