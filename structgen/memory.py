@@ -8,10 +8,11 @@ fixed amount of work, the same on every machine and beside any other thread.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from functools import wraps
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import ParamSpec, TypeVar
 
 from structgen.errors import LimitExceeded
@@ -60,21 +61,31 @@ class counted:  # noqa: N801 - a context manager
         self._memory = memory
 
     def __enter__(self) -> None:
-        self._outer, _thread.memory = _thread.memory, self._memory
+        self._outer = _thread.memory, _thread.frame
+        _thread.memory, _thread.frame = self._memory, sys._getframe(1)
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
-        _thread.memory = self._outer
+        _thread.memory, _thread.frame = self._outer
 
 
 class _PerThread(threading.local):
     memory: Memory | None = None
+    frame: FrameType | None = None  # of the innermost block
 
 
 _thread = _PerThread()
 
 
 def current_memory() -> Memory:
-    """The memory of the innermost block of this thread; outside of any, a new one."""
+    """The memory of the innermost block of this thread; outside of any, a new one.
+
+    An interrupt between two lines may end a block without its `__exit__`. So the block's frame must still be running.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame is not _thread.frame:
+        frame = frame.f_back
+    if frame is None:
+        _thread.memory = _thread.frame = None
     return _thread.memory or Memory()
 
 

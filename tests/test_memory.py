@@ -56,3 +56,15 @@ def test_a_constraint_and_its_later_states_have_one_memory(monkeypatch: pytest.M
     monkeypatch.setattr(memory, "MAX_BYTES", compiled // 2)
     with pytest.raises(LimitExceeded, match="of memory"):
         sg.JsonSchema(schema).compile(byte_vocabulary()).matcher().mask()
+
+
+def test_a_block_that_an_interrupt_has_ended_counts_no_more() -> None:
+    """Its end was never reached, but its function is over: what is compiled next has a memory of its own."""
+
+    def interrupted() -> Memory:
+        memory = Memory()
+        counted(memory).__enter__()
+        assert current_memory() is memory
+        return memory
+
+    assert current_memory() is not interrupted()

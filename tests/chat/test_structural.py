@@ -1,6 +1,6 @@
 """Structural tags: texts with tags in them, as servers' clients ask for them.
 
-Covers `chat.keyed.styles`.
+Covers `chat.keyed.plans`.
 """
 
 from __future__ import annotations
