@@ -114,6 +114,8 @@ class Rules:
             elif isinstance(each, Loop):
                 todo += [*[each.next] * min(each.minimum - 1, MAX_PIECES), each.item]
             elif not isinstance(each, Part):
+                if each not in self._shortest:  # more lexemes than are counted
+                    return None
                 todo.append(self._shortest[each])
             elif not isinstance(each, Words) or len(pieces) + len(todo) > MAX_PIECES:
                 return None
