@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from difflib import get_close_matches
@@ -56,6 +57,19 @@ def require_unicode(name: str, *texts: str) -> None:
         except UnicodeEncodeError as error:
             half = f"{quoted(text[error.start : error.end])} at character {error.start}"
             raise OptionError(f"{name} has {half}, half of a surrogate pair: it is not Unicode text") from error
+
+
+_HEADER = re.compile(r"[\w!#$%&'*+.^`|~-]+:[\t -~]*", re.ASCII)
+
+
+def require_headers(value: Any) -> None:
+    """Refuses further HTTP headers that cannot be sent; their values, which may be keys, are not shown."""
+    require(isinstance(value, Mapping), "headers", type(value).__name__, "texts by their names")
+    for name, text in value.items():
+        sent = isinstance(name, str) and isinstance(text, str) and _HEADER.fullmatch(f"{name}:{text}")
+        require(bool(sent) and text.strip() == text, f"headers[{quoted(name)}]", "...", "one line of ASCII text")
+        framing = name.lower() in ("content-length", "transfer-encoding")
+        require(not framing, "headers", name, "none that says how long the body is")
 
 
 def is_listed(value: Any, kind: type | tuple[type, ...]) -> bool:

@@ -87,11 +87,19 @@ async def _read(client: httpx.AsyncClient, method: str, url: str, *, headers: An
         packing = answer.headers.get("content-encoding", "identity").strip().lower() or "identity"
         if packing not in ("identity", *_PACKED):
             raise ValueError(f"the reply is packed as {excerpt(packing)}, which was not asked for")
-        unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32) if packing in _PACKED else None
-        content = bytearray()
+        content, unpacker = bytearray(), None  # of the member of the packed reply that has begun
         async for piece in answer.aiter_raw():
-            content += piece if unpacker is None else unpacker.decompress(piece, MAX_REPLY + 1 - len(content))
+            if packing not in _PACKED:
+                content += piece
+                piece = b""
+            while piece and len(content) <= MAX_REPLY:
+                unpacker = unpacker or zlib.decompressobj(zlib.MAX_WBITS | 32)
+                content += unpacker.decompress(piece, MAX_REPLY + 1 - len(content))
+                piece = unpacker.unused_data.lstrip(b"\0")
+                unpacker = None if unpacker.eof else unpacker
             if len(content) > MAX_REPLY:
                 raise ValueError(f"the reply has more than {MAX_REPLY:,} bytes")
+        if unpacker is not None:
+            raise ValueError(f"the reply ends within its {packing}")
         redirect = answer.headers.get("location", "") if answer.has_redirect_location else None
         return Reply(answer.status_code, answer.reason_phrase, answer.headers, bytes(content), redirect)

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any, Literal, NamedTuple
+from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
-from structgen.arguments import is_number, named_options, options_with, require, require_flag, require_one_of
+from structgen.arguments import (
+    is_number,
+    named_options,
+    options_with,
+    require,
+    require_flag,
+    require_headers,
+    require_one_of,
+)
 from structgen.automaton.expected import refused_token
 from structgen.chat.history import as_json_message, as_messages, require_role
 from structgen.constraints.basic import Choice, JsonSchema, Regex
@@ -34,6 +44,23 @@ from structgen.waiting import waiting
 
 AT_ONCE = 16
 """Requests of one call that are sent at once, unless `batch_size=` is smaller."""
+
+
+_KEY = re.compile("[!-~]+( +[!-~]+)*")
+
+
+def _is_address(url: Any) -> bool:
+    """Can requests be sent there, to the path that it says?"""
+    try:
+        parts = urlsplit(url)
+        return (
+            parts.scheme in ("http", "https")
+            and bool(parts.hostname)
+            and parts.port != 0
+            and not re.search(r"[\s#]", url)
+        )
+    except (TypeError, ValueError, AttributeError):
+        return False
 
 
 @named_options
@@ -70,13 +97,18 @@ class Remote:
     provider: Literal["openai", "anthropic", "gemini", "mistral"] | None = None
 
     def __post_init__(self) -> None:
-        is_url = isinstance(self.url, str) and self.url.startswith(("http://", "https://"))
-        require(is_url, "url", self.url, "an address that begins with http:// or https://")
+        shown = "..." if "@" in str(self.url) else self.url  # not a password
+        require(_is_address(self.url), "url", shown, "an address that begins with http:// or https://, without a #")
+        no_user = "no user and password in it: they go into api_key= or headers="
+        require("@" not in urlsplit(self.url).netloc, "url", shown, no_user)
         require(isinstance(self.model, str) and bool(self.model), "model", self.model, "a model's name")
         require_flag("structgen", self.structgen)
         require_one_of("response_format", self.response_format, "json_schema", "json_object")
         if self.provider is not None:
             require_one_of("provider", self.provider, *PROVIDERS)
+        keyed = self.api_key is None or (isinstance(self.api_key, str) and _KEY.fullmatch(self.api_key) is not None)
+        require(keyed, "api_key", "...", "a key of visible ASCII characters, without a line break, or None")
+        require_headers(self.headers)
         require(is_number(self.timeout, 0) and self.timeout > 0, "timeout", self.timeout, "a number of seconds")
 
     def _client(self) -> httpx.AsyncClient:
@@ -92,7 +124,8 @@ class Remote:
             OptionError: the endpoint refuses the request, or JSON cannot write it. RunError: it cannot be reached,
                 redirects, fails, or its reply is too long or takes too long.
         """
-        address = self.url.rstrip("/") + "/chat/completions"
+        parts = urlsplit(self.url)
+        address = parts._replace(path=parts.path.rstrip("/") + "/chat/completions").geturl()
         try:
             content = json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
         except (TypeError, ValueError, RecursionError) as error:
@@ -103,7 +136,7 @@ class Remote:
             told = "no key goes there; pass the address it leads to"
             raise RunError(f"{address} redirects to {excerpt(reply.redirect)}: {told}")
         if not reply.is_success:
-            message = f"{address} answers {reply.status}: {error_message(reply.content)}"
+            message = f"{address} answers {reply.status}: {error_message(reply)}"
             raise OptionError(message) if reply.status in (400, 404, 413, 422) else RunError(message)
         return reply
 
@@ -148,6 +181,7 @@ class RemoteRequest:
         seconds, (choice, usage) = time.perf_counter() - began, completion(reply)
         text, value, failure = choice.text, None, None
         try:
+            choice.require_own_end()
             value = self.rows[row][1](choice)
             if self.limits[row].strict and choice.finish_reason == "length":
                 raise BudgetExhausted(f"the endpoint cut the value short; text: {quoted(text)}", text)

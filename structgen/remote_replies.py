@@ -5,21 +5,46 @@ from __future__ import annotations
 from codecs import BOM_UTF8
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, Field, NonNegativeInt, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
-from pydantic_core import from_json
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    NonNegativeInt,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
+from pydantic_core import from_json, to_json
 
 from structgen.errors import RunError, excerpt, quoted
 from structgen.http_client import Reply
 from structgen.trace.records import Finish
 
 
-def error_message(body: bytes) -> str:
+def error_message(reply: Reply) -> str:
     """Returns what an endpoint's error says."""
     try:
-        error = from_json(body)["error"]
-        return excerpt(error["message"] if isinstance(error, dict) else error)
-    except (ValueError, LookupError, TypeError):
-        return excerpt(body.decode("utf-8", errors="replace"))
+        return excerpt(_said(from_json(reply.content)) or reply.text)
+    except ValueError:
+        return excerpt(reply.text)
+
+
+def _said(error: Any) -> str:
+    """The sentences of an error. Each vendor wraps them in its own way; a gateway quotes those of its provider."""
+    if isinstance(error, str):
+        try:
+            return (error[:1] in "{[" and _said(from_json(error))) or error
+        except ValueError:
+            return error
+    if isinstance(error, list):
+        return "; ".join(filter(None, map(_said, error)))
+    if not isinstance(error, dict):
+        return ""
+    if isinstance(error.get("loc"), list):  # FastAPI's
+        return f"{'.'.join(map(str, error['loc']))}: {_said(error.get('msg'))}"
+    names = ("error", "errors", "message", "detail", "metadata", "raw")
+    return "; ".join(filter(None, (_said(error.get(name)) for name in names)))
 
 
 def _or_none(value: Any, read: ValidatorFunctionWrapHandler) -> Any:
@@ -52,11 +77,26 @@ class ToldOptions(BaseModel):
     caps: Loose[list[ToldCap]] = None
 
 
+def _as_json(arguments: Any) -> Any:
+    """Some servers send the arguments of a call as an object."""
+    if isinstance(arguments, dict):
+        return to_json(arguments, inf_nan_mode="constants").decode()
+    return "{}" if arguments is None else arguments
+
+
+def _joined(content: Any) -> Any:
+    """Some servers send the text in parts, next to parts of thoughts."""
+    if isinstance(content, list) and all(isinstance(part, dict) for part in content):
+        texts = [part.get("text") for part in content if part.get("type") == "text"]
+        return "".join(texts) if all(isinstance(text, str) for text in texts) else content
+    return content
+
+
 class CalledFunction(BaseModel):
     """The function of a call, with its arguments as JSON text."""
 
     name: str
-    arguments: str = "{}"
+    arguments: Annotated[str, BeforeValidator(_as_json)] = "{}"
 
 
 class CalledTool(BaseModel):
@@ -69,9 +109,10 @@ class CalledTool(BaseModel):
 class Message(BaseModel):
     """The message of a choice."""
 
-    content: str | None = None
+    content: Annotated[str | None, BeforeValidator(_joined)] = None
+    refusal: Loose[str] = None
     tool_calls: list[CalledTool] | None = None
-    reasoning_content: Loose[str] = None
+    reasoning_content: Loose[str] = Field(None, validation_alias=AliasChoices("reasoning_content", "reasoning"))
 
 
 class ReplyChoice(BaseModel):
@@ -80,11 +121,24 @@ class ReplyChoice(BaseModel):
     message: Message | None = None
     finish_reason: Loose[str] = None
     structgen: Loose[ToldOptions] = None
+    error: Any = None
 
     @property
     def text(self) -> str:
         """The answer; empty without one."""
         return (self.message and self.message.content) or ""
+
+    def require_own_end(self) -> None:
+        """Refuses what the endpoint broke off, which is no answer of the model however much of it came.
+
+        Raises:
+            RunError: a filter or an error broke it off, or the model says that it refuses.
+        """
+        if self.error is not None or self.finish_reason in ("content_filter", "error"):
+            told = f": {excerpt(_said(self.error) or self.error)}" if self.error is not None else ""
+            raise RunError(f"the endpoint broke the answer off ({excerpt(self.finish_reason)}){told}")
+        if self.message and self.message.refusal and not self.text:
+            raise RunError(f"the model refuses: {excerpt(self.message.refusal)}")
 
 
 class Details(BaseModel):
@@ -129,5 +183,5 @@ def completion(reply: Reply) -> tuple[ReplyChoice, ReplyUsage]:
     except ValidationError as refusal:
         first = refusal.errors(include_url=False)[0]
         place = ".".join(str(each) for each in first["loc"]) or "the reply"
-        told = f"{place}: {first['msg']}; it says {quoted(reply.text)}"
+        told = f"{place}: {first['msg']}; it says {quoted(error_message(reply))}"
         raise RunError(f"the endpoint did not answer with a chat completion: {told}") from refusal

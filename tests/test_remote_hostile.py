@@ -23,7 +23,7 @@ import pytest
 from pydantic import BaseModel
 
 import structgen as sg
-from structgen.errors import RunError, StructgenError, ToolError
+from structgen.errors import OptionError, RunError, StructgenError, ToolError
 from structgen.http_client import MAX_REPLY
 from structgen.tools import Tool
 from tests.support.bodies import junk, mutated
@@ -263,3 +263,86 @@ def test_an_address_that_nobody_listens_at_is_an_error_of_each_row():
         remote = sg.Remote(f"http://127.0.0.1:{free.getsockname()[1]}", "m")
         runs = sg.generate(remote, ["a", "b"], Town, details=True)
     assert [type(run.error) for run in runs] == [RunError] * 2
+
+
+class Told(socketserver.BaseRequestHandler):
+    """Answers each request with the same reply."""
+
+    reply: bytes
+
+    def handle(self) -> None:
+        self.request.recv(65536)
+        self.request.sendall(self.reply)
+
+
+def answered(reply: bytes, schema: Any = Town) -> Any:
+    Told.reply = reply
+    with serving(Told) as address:
+        return sg.generate(sg.Remote(f"{address}/v1?api-version=1", "m", timeout=20), ["?"], schema, details=True)[0]
+
+
+PROVIDER = {"message": "Provider returned error", "metadata": {"raw": '{"error": {"message": "one image"}}'}}
+LOCATED = [{"type": "x", "loc": ["body", "seed"], "msg": "no integer", "input": "x"}]
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [({"error": {"message": "no key", "type": "x", "param": None, "code": "y"}}, "no key"),  # OpenAI, vLLM
+     ({"statusCode": 401, "message": "no subscription"}, "no subscription"),  # Azure
+     ({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, "Overloaded"),  # Anthropic
+     ([{"error": {"code": 400, "message": "no key", "status": "INVALID_ARGUMENT"}}], "no key"),  # Gemini
+     ({"object": "error", "message": {"detail": LOCATED}}, r"body\.seed: no integer"),  # Mistral
+     ({"detail": LOCATED}, r"body\.seed: no integer"), ({"detail": "Not Found"}, "Not Found"),  # FastAPI
+     ({"object": "error", "message": "no model", "type": "NotFoundError"}, "no model"),  # vLLM, older
+     ({"error": "no model"}, "no model"), ({"error": "long", "error_type": "validation"}, "long"),  # Ollama, TGI
+     ({"error": {"message": {"error": "no model"}, "type": "None"}}, "no model"),  # LiteLLM
+     ({"error": PROVIDER, "user_id": "u"}, "Provider returned error; one image"),  # OpenRouter
+     ({"error": {"code": 5}}, r'\{"error": \{"code": 5\}\}'), ("<html>", "<html>")],
+)  # fmt: skip
+def test_what_a_vendors_error_says_is_told(error, told):
+    body = (error if isinstance(error, str) else json.dumps(error)).encode()
+    for status in ("400 No", "500 No", "200 OK"):
+        found = str(answered(http(status, [f"Content-Length: {len(body)}"], body)).error)
+        assert re.search(rf"(answers \d+: |it says '){told}'?$", found), found
+
+
+@pytest.mark.parametrize(
+    ("change", "value", "error"),
+    [({"finish_reason": "content_filter"}, None, "broke the answer off .content_filter."),
+     ({"finish_reason": "error", "error": {"message": "died"}}, None, "broke the answer off .error.: died"),
+     ({"message": {"content": None, "refusal": "I cannot"}}, None, "the model refuses: I cannot"),
+     ({"message": {"content": "a", "refusal": None}}, "a", None),
+     ({"message": {"content": [{"type": "thinking", "thinking": []}, {"type": "text", "text": "a"}]}}, "a", None),
+     ({"message": {"content": "a", "reasoning": "hm"}}, "a", None)],
+)  # fmt: skip
+def test_an_answer_that_was_broken_off_is_none(change, value, error):
+    body = json.dumps({"choices": [{"message": {"content": "half"}, "finish_reason": "stop", **change}]}).encode()
+    run = answered(http("200 OK", [f"Content-Length: {len(body)}"], body), None)
+    assert run.value == value
+    assert error is None if run.error is None else re.search(error, str(run.error))
+    assert run.thinking == change.get("message", {}).get("reasoning")
+
+
+def test_a_packed_reply_is_read_to_its_end():
+    whole = json.dumps(completion(GOOD)).encode()
+    members = gzip.compress(whole[:50]) + gzip.compress(whole[50:])
+    head = "Content-Encoding: gzip"
+    for body in (members, members + bytes(99)):
+        assert answered(http("200 OK", [head], body)).value.name == "Oslo"
+    for body in (members[:-1], members + b"x"):
+        assert isinstance(answered(http("200 OK", [head], body)).error, RunError)
+
+
+@pytest.mark.parametrize(
+    ("argument", "given"),
+    [("api_key", each) for each in ("secret\n", " secret", "secrét", "", 5)]
+    + [("headers", {"X-Key": each}) for each in ("secret\r\nA: b", "secrét", " secret", 5)]
+    + [("headers", {each: "secret"}) for each in ("X Y", "", "é", "Content-Length")]
+    + [("headers", None), ("headers", [("a", "secret")])]
+    + [("url", each) for each in ("http://", "http://u:secret@x/v1", "http://x/v1#a", "http://x/v1\n", "http://[::1",
+                                  "http://x:99999", "ftp://x", "http://u:secret@x/#", "x y", None)],
+)  # fmt: skip
+def test_what_cannot_be_sent_is_refused_without_showing_keys(argument, given):
+    with pytest.raises(OptionError, match=argument) as refusal:
+        sg.Remote(**{"url": "HTTP://x/v1", "model": "m", argument: given})
+    assert "secr" not in str(refusal.value)

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from structgen.arguments import require
+from structgen.arguments import require, require_headers
 from structgen.errors import LimitExceeded, OptionError, SchemaError, excerpt, quoted, refused_part
 from structgen.json_text.pointers import unescaped
 from structgen.schema.written import Schema, mapped
@@ -115,8 +115,7 @@ def functions_of(
 ) -> list[tuple[Schema, Callable[..., Any]]]:
     """Returns the declaration of each operation, and the function that makes it; see `Tool.from_openapi`."""
     require(callable(send), "send", send, "a function of an HttpRequest")
-    texts = all(isinstance(each, str) for pair in headers.items() for each in pair)
-    require(texts, "headers", [*headers], "texts by their names")
+    require_headers(headers)
     made: dict[str, tuple[Schema, Callable[..., Any]]] = {}
     for each in operations(document, server, only, frozenset(map(str.lower, headers))):
         require(each.name not in made, "operationId", each.name, "one operation of each name")
