@@ -30,6 +30,7 @@ from structgen.decoding.call_options import CallOptions, Options
 from structgen.models.known import PACKAGED
 from structgen.tools.parameters import described
 from tests.support.browser import visited
+from tests.support.tables import cases
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -38,26 +39,7 @@ OPTIONS = re.compile(r"(?<=<!-- options -->\n).*?(?=<!-- /options -->)", re.DOTA
 WIDEST = 50
 """Characters of a line of code that fit on a screen of 400 pixels."""
 
-FINDS = {
-    "stream": "tutorial/stream/",
-    "how do I stream tokens": "tutorial/stream/",
-    "tool": "tutorial/function-calling/",
-    "schema": "reference/keywords/",
-    "classify tickets": "how-to/labels/",
-    "extract entities from text": "how-to/quotes/",
-    "use with ollama": "how-to/remote/",
-    "gpu memory": "how-to/memory/",
-    "first call slow": "how-to/memory/",
-    "write sql": "how-to/sql-yaml-xml/",
-    "guarantee valid json": "concepts/guarantees/",
-    "temperature 0": "reference/sampling/",
-    "random seed": "reference/sampling/",
-    "max length": "how-to/budgets/",
-    "docker compose": "how-to/running/",
-    "image input": "how-to/images/",
-    "migrate from outlines": "how-to/migrate/outlines/",
-    "LogitsProcessor": "tutorial/own-loop/",
-}
+FINDS = cases("docs", "FINDS")
 """What people type into the search beside the words of `docs/words.yml`, and the page that must come first."""
 
 
@@ -268,9 +250,9 @@ def test_the_table_of_changes_names_the_files_that_an_example_is_in() -> None:
         folders = {Path(name).parts[0] for name in names}
         within = package / folders.pop() if len(folders) == 1 else package
         word = re.compile(rf"(?<!\w){re.escape(example)}(?!\w)")
-        found = {
-            path for path in [*within.rglob("*.py"), *within.rglob("*.json")] if any(map(word.search, words_of(path)))
-        }
+        paths = [path for path in within.rglob("*.*") if path.suffix in (".py", ".json")]
+        paths = [path for path in paths if word.search(path.read_text("utf-8"))]  # few are worth reading as a tree
+        found = {path for path in paths if any(map(word.search, words_of(path)))}
         assert found, example
         assert found <= files, (example, found)
         assert len(files) <= 3, (example, found)
@@ -291,13 +273,7 @@ def test_words_of_the_search_lead_to_one_page_each() -> None:
     assert len(words) == len(set(words)) > 60
 
 
-OVERFLOWS = """
-    const wide = (part) => part.scrollWidth > part.clientWidth + 1;
-    const parts = [d.documentElement, ...d.querySelectorAll('pre, pre > code, .diagram')];
-    const copied = [...d.querySelectorAll('pre > code')].filter((code) => code.innerText !== code.textContent);
-    return { parts: parts.length, wide: parts.filter(wide).map((part) => part.textContent.slice(0, 80)),
-             copied: copied.map((code) => code.innerText) };
-"""
+OVERFLOWS = cases("docs", "OVERFLOWS")
 
 
 @pytest.mark.slow

@@ -9,7 +9,8 @@ import pytest
 
 import structgen as sg
 from structgen.demo import load_demo
-from structgen.testing import byte_vocabulary, scripted
+from structgen.testing import byte_vocabulary
+from tests.support.tables import cases
 
 LONG = "ab" * 100_000
 VOCABULARY = byte_vocabulary()
@@ -19,36 +20,7 @@ def compiled(schema: object) -> Callable[[], object]:
     return lambda: sg.JsonSchema(schema).compile(VOCABULARY)
 
 
-CALLS: dict[str, Callable[[], object]] = {
-    "pattern": compiled({"pattern": "(" + LONG}),
-    "pattern, a bound": compiled({"pattern": "a{" + "9" * 200_000 + "}"}),
-    "pattern, a group": compiled({"pattern": f"(?<a>x)\\k<{LONG}>"}),
-    "pattern, a property": compiled({"pattern": f"\\p{{{LONG}}}"}),
-    "Regex": lambda: sg.Regex("(" + LONG).compile(VOCABULARY),
-    "$ref": compiled({"$ref": "#/" + LONG}),
-    "$ref elsewhere": compiled({"$ref": "http://example.com/" + LONG}),
-    "$schema": compiled({"$schema": LONG}),
-    "$anchor": compiled({"$anchor": LONG + " "}),
-    "type": compiled({"type": LONG}),
-    "a name": compiled({"properties": {LONG: {"type": 1}}}),
-    "a name without a value": compiled({"type": "object", "properties": {LONG: False}, "required": [LONG]}),
-    "required": compiled({"required": LONG}),
-    "minLength": compiled({"minLength": LONG}),
-    "order": lambda: sg.JsonSchema({"properties": {LONG: {}}}, order=[LONG + "x"]).compile(VOCABULARY),
-    "BannedPattern": lambda: sg.BannedPattern("(" + LONG),
-    "BannedWords": lambda: sg.BannedWords([LONG, 1]),  # type: ignore[list-item]
-    "SpecialToken": lambda: sg.SpecialToken(LONG).compile(VOCABULARY),
-    "format": lambda: sg.JsonSchema({}, format=LONG),
-    "whitespace": lambda: sg.JsonSchema({}, whitespace=LONG),  # type: ignore[arg-type]
-    "schema": lambda: sg.generate(scripted("x"), "x", [LONG]),
-    "id_or_path": lambda: sg.load("/" + LONG),
-    "a budget": lambda: sg.generate(scripted("x"), "x", {"const": "ab" * 500}, limits=sg.Limits(max_new_tokens=3)),
-    "token_ids": lambda: VOCABULARY.decode(LONG),  # type: ignore[arg-type]
-    "temperature": lambda: sg.Sampling(temperature=LONG),  # type: ignore[arg-type]
-    "Limits": lambda: sg.Limits(max_new_tokens=LONG),  # type: ignore[arg-type]
-    "prompt": lambda: sg.generate(scripted("x"), LONG + "\ud800"),
-    "model": lambda: sg.generate(LONG, "x"),  # type: ignore[call-overload]
-}
+CALLS: dict[str, Callable[[], object]] = cases("error_messages", "CALLS", globals())
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -148,11 +148,7 @@ def test_the_parts_of_a_composition_are_explained_with_their_numbers() -> None:
 
 @pytest.mark.parametrize(
     ("annotation", "found"),
-    [({"description": None}, "found None; expected a string"),
-     ({"examples": "3.15"}, "found '3.15'; expected an array"),
-     ({"$comment": 5}, "found 5; expected a string"), ({"title": ["a"]}, "found ['a']; expected a string"),
-     ({"deprecated": "yes"}, "found 'yes'; expected true or false"), ({"readOnly": 1}, "expected true or false"),
-     ({"writeOnly": None}, "found None; expected true or false"), ({"contentEncoding": {}}, "expected a string")],
+    cases("explanation", "a_malformed_annotation", globals()),
     ids=str,
 )  # fmt: skip
 def test_a_malformed_annotation_is_told_and_refuses_nothing(annotation: dict[str, Any], found: str) -> None:

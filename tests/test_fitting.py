@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 import structgen as sg
 from structgen.cli.app import app
+from tests.support.tables import cases
 
 
 class Part(BaseModel):
@@ -30,23 +31,7 @@ class Order(BaseModel):
 
 RIGHT = {"number": 12, "parts": [{"name": "a", "kind": "Home"}]}
 
-EDITS = [
-    ({}, []),
-    ({"number": None}, ["/properties/number/type: allow null, too"]),
-    ({"number": "12"}, ["/properties/number/type: allow string, too"]),
-    ({"number": 12.5}, ["/properties/number/type: allow number, too"]),
-    ({"number": 3}, ["/properties/number/minimum: minimum 3"]),
-    ({"parts": []}, ["/properties/parts/minItems: minItems 0"]),
-    ({"parts": [RIGHT["parts"][0]] * 5}, ["/properties/parts/maxItems: maxItems 5"]),  # type: ignore[index]
-    ({"parts": [{}]}, ['/$defs/Part/required: do not require "name"']),
-    ({"parts": [{"name": "a", "kind": "home"}]}, ['/$defs/Part/properties/kind/enum: allow "home", too']),
-    ({"parts": [{"name": "a", "size": 3}]}, ['/$defs/Part/additionalProperties: declare "size"']),
-    ({"code": "ab"}, ['/properties/code/pattern: leave it out, for "ab"']),
-    ({"code": "ABCDE"}, ["/properties/code/maxLength: maxLength 5"]),
-    ({"first": 3}, ["/properties/first/anyOf: allow integer, too"]),
-    ({"first": {"name": None}}, ["/$defs/Part/properties/name/type: allow null, too"]),
-    ({"number": 3, "code": "ab"}, ["/properties/number/minimum: minimum 3", "/properties/code/pattern: leave it out"]),
-]
+EDITS = cases("fitting", "EDITS", globals())
 
 
 @pytest.mark.parametrize(("changed", "edits"), EDITS)

@@ -21,12 +21,7 @@ def test_one_prompt_and_a_list_of_prompts_are_told_apart(prompt, kinds):
 
 @pytest.mark.parametrize(
     ("prompt", "message"),
-    [
-        (None, "prompt of type NoneType: expected a string, chat messages"),
-        (CHAT[0], "prompt is one chat message: pass a list of them"),
-        (["a", 5.0], r"prompt\[1\]=5.0: expected a string, chat messages"),
-        ([[True]], r"prompt\[0\]=\[True\]: expected"),
-    ],
+    cases("given_prompts", "what_is_no_prompt", globals()),
 )
 def test_what_is_no_prompt_is_refused_by_its_place(prompt, message):
     with pytest.raises(OptionError, match=message):

@@ -26,51 +26,7 @@ from structgen.tools.parameters import described
 from tests.support.tables import cases
 
 VOCABULARY = byte_vocabulary()
-WRONG: list[tuple[Callable[[], Any], str]] = [
-    (lambda: sg.Sampling(temperature="hot"), "temperature='hot': expected a finite number"),
-    (lambda: sg.Sampling(temperature=float("nan")), "temperature=nan: expected a finite number"),
-    (lambda: sg.Sampling(temperature=True), "temperature=True: expected a finite number"),
-    (lambda: sg.Sampling(top_k=1.5), "top_k=1.5: expected 0 (all) or a positive count"),
-    (lambda: sg.Sampling(top_p=None), "top_p=None: expected a number in (0, 1]"),
-    (lambda: sg.Sampling(min_p=1), "min_p=1: expected a number in [0, 1)"),
-    (lambda: sg.Sampling(presence_penalty="x"), "presence_penalty='x': expected a number from -1000"),
-    (lambda: sg.Sampling(seed=-1), "seed=-1: expected a whole number of at least 0"),
-    (lambda: sg.Sampling(seed=10**5000), "expected a whole number of at most 4,096 bits"),
-    (lambda: sg.Sampling(temperature=1).several(10**9), "count=1000000000: expected at most 100,000 samples"),
-    (lambda: sg.Limits(max_new_tokens=2**63), "max_new_tokens=9223372036854775808: expected at most 2,147,483,646"),
-    (lambda: sg.Limits(max_new_tokens="5"), "max_new_tokens='5': expected a whole number, at least 1"),
-    (lambda: sg.Limits(max_new_tokens=2.5), "max_new_tokens=2.5: expected a whole number"),
-    (lambda: sg.Limits(rollbacks=-1), "rollbacks=-1: expected a whole number, at least 0"),
-    (lambda: sg.Limits(max_digits=0), "max_digits=0: expected a whole number, at least 1, or None"),
-    (lambda: sg.Thinking(max_tokens="many"), "max_tokens='many': expected a whole number"),
-    (lambda: sg.Beams(0), "count=0: expected a count of at least 1"),
-    (lambda: sg.Whitespace("flexible", bound="x"), "bound='x': expected a whole number"),
-    (lambda: sg.Regex(3), "pattern=3: expected a regular expression as text"),
-    (lambda: sg.Choice([1, 2]), "options=[1, 2]: expected a list of texts, none of them empty"),
-    (lambda: sg.Choice("yes"), "options='yes': expected a list of texts"),
-    (lambda: sg.Choice("yes", "no"), "Choice takes one list: pass sg.Choice(['yes', 'no'])"),
-    (lambda: sg.Lark(3), "grammar=3: expected the grammar as text"),
-    (lambda: sg.Text(until=3).plan(), "until=3: expected a text or a Regex"),
-    (lambda: sg.Text(min_chars="x"), "min_chars='x', max_chars=None: expected whole numbers"),
-    (lambda: sg.Repeat("a", 3, 1), "Repeat(min=3, max=1): expected whole numbers, 0 <= min <= max"),
-    (lambda: sg.JsonSchema({}, whitespace="x").compile(VOCABULARY), "whitespace='x': expected Whitespace(...)"),
-    (lambda: sg.JsonSchema({}, registry=3).compile(VOCABULARY), "registry=3: expected a referencing.Registry"),
-    (lambda: sg.Regex("a").compile(VOCABULARY).matcher().rollback(2), "rollback(2): 0 tokens were accepted"),
-    (lambda: sg.load(3), "id_or_path=3: expected a folder, or an id"),
-    (lambda: CallOptions(batch_size=True), "batch_size=True: expected a count"),
-    (
-        lambda: sg.generate(scripted("x"), [10**5000]),
-        "prompt: the model does not know token id <an integer of 16,610 bits>",
-    ),
-    (lambda: CallOptions(beams=2**70), "count=1180591620717411303424: expected at most 256 beams"),
-    (lambda: CallOptions(fast_forward="no"), "fast_forward='no': expected True or False"),
-    (
-        lambda: CallOptions.of({"details": True}),
-        "no option is called details=: the last event of a stream has all of it",
-    ),
-    (lambda: sg.generate(scripted("x"), "x", guards=3), "guards=3: expected a list of guards"),
-    (lambda: sg.generate(scripted("x"), "x", banned="ab"), "banned='ab': expected a list of texts"),
-]
+WRONG: list[tuple[Callable[[], Any], str]] = cases("options", "WRONG", globals())
 
 
 @pytest.mark.parametrize(("call", "told"), WRONG, ids=[told[:24] for _, told in WRONG])
@@ -179,29 +135,7 @@ def test_suppressed_tokens_are_chosen_only_where_nothing_else_is_allowed():
     assert sg.generate(model, prompt, only, sampling=suppressing, fast_forward=False) == first.value
 
 
-MISSPELT: list[tuple[Callable[[], Any], str]] = [
-    (lambda: sg.Sampling(temprature=1), "Sampling has no option temprature=: did you mean temperature=?"),
-    (lambda: sg.Limits(max_token=1), "Limits has no option max_token=: did you mean max_new_tokens=?"),
-    (lambda: sg.Thinking(max_token=1), "did you mean max_tokens=?"),
-    (lambda: sg.Beams(2, lenght_penalty=1), "did you mean length_penalty=?"),
-    (lambda: sg.Sampling(xyzzy=1), "Sampling has no option xyzzy=: there are temperature, top_k"),
-    (
-        lambda: sg.classify(scripted("x"), "x", ["a", "b"], mutli=True),
-        "classify has no option mutli=: did you mean multi",
-    ),
-    (lambda: sg.calibrate(scripted("x"), exmaples=[]), "calibrate has no option exmaples=: did you mean examples=?"),
-    (lambda: sg.extract_many(scripted("x"), ["x"], colums=["seed"]), "did you mean columns=?"),
-    (lambda: sg.run(scripted_chat("x"), "x", [len], max_turn=1), "did you mean max_turns=?"),
-    (lambda: sg.call(scripted_chat("x"), "x", [len], paralel=True), "did you mean parallel=?"),
-    (lambda: sg.stream_call(scripted_chat("x"), "x", [len], baned=["x"]), "did you mean banned=?"),
-    (lambda: sg.Remote("http://x", "m", timout=1), "Remote has no option timout=: did you mean timeout=?"),
-    (lambda: sg.Tool.of({"name": "x"}, retrys=1), "Tool has no option retrys=: did you mean retries=?"),
-    (lambda: sg.tool(descripton="x")(len), "Tool has no option descripton=: did you mean description=?"),
-    (lambda: sg.AnyOf("x", "y", ignorecase=True), "AnyOf has no option ignorecase=: did you mean ignore_case=?"),
-    (lambda: sg.Phrase("x", whole_words=True), "Phrase has no option whole_words=: did you mean whole_word=?"),
-    (lambda: sg.JsonSchema({}, ordr="any"), "JsonSchema has no option ordr=: did you mean order=?"),
-    (lambda: sg.Regex(patern="x"), "Regex has no option patern=: did you mean pattern=?"),
-]
+MISSPELT: list[tuple[Callable[[], Any], str]] = cases("options", "MISSPELT", globals())
 
 
 @pytest.mark.parametrize(("call", "told"), MISSPELT, ids=[told[:30] for _, told in MISSPELT])

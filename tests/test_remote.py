@@ -21,6 +21,7 @@ from structgen.demo.tasks import Person
 from structgen.errors import BudgetExhausted, OptionError, RunError, ValidationFailed
 from structgen.server import Settings
 from tests.support.serving import served
+from tests.support.tables import cases
 
 PROMPT = "Extract the person: name, age, city.\nText: Ada Moreau, 36, lives in Lyon."
 ADA = Person(name="Ada Moreau", age=36, city="Lyon")
@@ -110,11 +111,7 @@ def test_what_only_our_own_server_can_do(remote, own):
 
 @pytest.mark.parametrize(
     "options",
-    [{"beams": 2}, {"thinking": True}, {"guards": [sg.BannedWords(["x"])]}, {"reask": 1}, {"fast_forward": False},
-     {"sampling": sg.Sampling(1.0, exact=True)},
-     {"sampling": sg.Sampling(processors=[lambda ids, scores: scores])}, {"temperature": 0.5},
-     {"schema": sg.JsonSchema({"type": "string"}, format="annotate")}, {"prompt": [1, 2, 3]},
-     {"limits": sg.Limits(3)}],
+    cases("remote", "what_no_endpoint_can_do", globals()),
 )  # fmt: skip
 def test_what_no_endpoint_can_do_is_refused(remote, options):
     with pytest.raises(OptionError):

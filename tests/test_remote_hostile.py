@@ -27,6 +27,7 @@ from structgen.errors import OptionError, RunError, StructgenError, ToolError
 from structgen.http_client import MAX_REPLY
 from structgen.tools import Tool
 from tests.support.bodies import junk, mutated
+from tests.support.tables import cases
 
 
 class Town(BaseModel):
@@ -37,11 +38,7 @@ class Town(BaseModel):
 
 GOOD = json.dumps({"name": "Oslo", "size": 7, "parts": ["a"]})
 PLAIN: Any = {"type": "object", "properties": {"name": {"type": "string"}, "size": {"type": "integer"}}}
-TEXTS = [
-    GOOD, "", "{", "null", "[" * 5000 + "]" * 5000, '{"name":' * 3000, '{"name": "x", "size": ' + "1" * 5000 + "}",
-    '{"name": "x", "size": 1e999}', '{"name": "\\ud800"}', '{"name": NaN}', "\x1b[31m", '{"name": {"name": "x"}}',
-    '{"name": "x", "parts": {"a": 1}}', '{"name": "x", "parts": [[]]}', '["name"]', '{"value": ["x"]}',
-]  # fmt: skip
+TEXTS = cases("remote_hostile", "TEXTS", globals())
 
 
 def completion(content: Any) -> dict[str, Any]:

@@ -25,22 +25,15 @@ from structgen.decoding.request import prepare
 from structgen.demo import load_demo
 from structgen.given_prompts import GivenPrompts
 from structgen.testing import scripted
+from tests.support.tables import cases
 
 SECRET = "Rumpelstiltskin"
-SCHEMA = {
-    "type": "object",
-    "properties": {"name": {"type": "string"}, "n": {"type": "integer"}},
-    "required": ["name", "n"],
-}
+SCHEMA = cases("telemetry", "SCHEMA")
 SAYS = f'{{"name": "{SECRET}", "n": 1}}'
 PROMPT = """Extract the book: title, year.
 Text: The Silent Harbour by Elena Novak was published in 1987.
 JSON: """
-BOOK = {
-    "type": "object",
-    "properties": {"title": {"type": "string"}, "year": {"type": "integer"}},
-    "required": ["title", "year"],
-}
+BOOK = cases("telemetry", "BOOK")
 
 
 @pytest.fixture

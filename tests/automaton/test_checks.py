@@ -111,11 +111,7 @@ def test_a_number_is_known_by_its_value(text: str, value: Any) -> None:
 
 @pytest.mark.parametrize(
     ("begun", "text"),
-    [
-        (b"abc", b"abc"), (b"\\n", b"\n"), (b"\\", None), (b"\\\\", b"\\"), (b"\\u00e", None), (b"\\u00e9", "é".encode()),
-        (b"\\ud83d", None), (b"\\ud83d\\", None), (b"\\ud83d\\ude0", None), (b"x\\ud83d\\ude00y", "x😀y".encode()),
-        (b"\xf0\x9f", b"\xf0\x9f"), (b"\\n\xf0\x9f", b"\n\xf0\x9f"), (b"\\\\u00e9", b"\\u00e9"), (b"\\\\\\", None),
-    ],
+    cases("automaton/checks", "the_beginning_of_a_string", globals()),
 )  # fmt: skip
 def test_the_beginning_of_a_string_is_unescaped(begun: bytes, text: bytes | None) -> None:
     """Into UTF-8, halves of characters included; not within an escape."""
@@ -209,11 +205,7 @@ def calls(run: Callable[[], None]) -> int:
     return made
 
 
-UNIQUE: dict[str, Callable[[int], Any]] = {
-    "integers": lambda i: i * 37, "strings": lambda i: f"{'abcdef'[i % 6]}{i}", "objects": lambda i: {"a": 1, "id": i},
-    "objects that end alike": lambda i: {"id": i, "a": "same"}, "pairs": lambda i: [i % 5, i],
-    "mixed": lambda i: [i, i + 0.5, f"x{i}", {"a": i}, ["é", i]][i % 5],
-}  # fmt: skip
+UNIQUE: dict[str, Callable[[int], Any]] = cases("automaton/checks", "UNIQUE", globals())
 
 
 @pytest.mark.parametrize("kind", UNIQUE)

@@ -35,29 +35,15 @@ class Ring:
 
 
 FLEXIBLE = Whitespace("flexible", bound=3)
-OBJECT = {
-    "type": "object",
-    "properties": {"a": {"type": "integer"}, "b": {"type": ["string", "null"]}, "c": {"enum": ["x", "xy", 3]}},
-    "required": ["a"],
-}
+OBJECT = cases("automaton/interrupts", "OBJECT")
 CLOSED = {**OBJECT, "additionalProperties": False, "required": ["a", "b", "c"]}
-MANY = {
-    "type": "object",
-    "properties": {f"name{i}": {"type": "integer"} for i in range(14)},
-    "required": ["name13"],
-}
+MANY = cases("automaton/interrupts", "MANY", globals())
 RULED = cases("automaton/interrupts", "RULED")
 UNION = cases("automaton/interrupts", "UNION")
 UNIQUE = {"type": "array", "items": {"type": ["string", "number"]}, "uniqueItems": True, "maxItems": 4}
 SUMS = {"type": "array", "items": {"type": "number", "multipleOf": 1e-7}}
 TALE = {"type": "string", "pattern": "^([a<])c*\\1$"}
-LISTS = """
-    start: item
-    item: "(" item* mark ")" | NAME | "if" item
-    mark: | "!"
-    NAME: /[a-c]+|i[a-e]+/
-    %ignore " "
-"""
+LISTS = cases("automaton/interrupts", "LISTS")
 
 CASES: dict[str, tuple[Constraint, list[str]]] = cases("automaton/interrupts", "CASES", globals())
 

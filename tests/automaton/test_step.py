@@ -26,13 +26,9 @@ from structgen.automaton.table_format import (
     position,
 )
 from structgen.errors import LimitExceeded
+from tests.support.tables import cases
 
-LISTS = """
-start: list
-list: "[" (item ("," item)*)? "]"
-item: list | WORD
-WORD: /[a-z]+/
-"""
+LISTS = cases("automaton/step", "LISTS")
 
 
 def walked(walk: Bytewise, start: int, text: bytes, *, holds: bool = True) -> int:

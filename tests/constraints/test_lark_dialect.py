@@ -34,35 +34,7 @@ def test_random_grammars_have_the_texts_that_earleys_parser_takes(seed):
         assert verdicts(constraint, list(wanted)) == wanted, (each, theirs)
 
 
-PARAMETRIC = [
-    ("perm::0", """
-        perm::_: "" %if is_ones([0:3])
-               | "a" perm::set_bit(0) %if bit_clear(0)
-               | "b" perm::set_bit(1) %if bit_clear(1)
-               | "c" perm::set_bit(2) %if bit_clear(2)
-     """, lambda text: sorted(text) == ["a", "b", "c"]),
-    ("any::0x0", """
-        any::_: "" %if is_ones([0:3])
-              | "a" any::set_bit(0) | "b" any::set_bit(1) | "c" any::set_bit(2)
-     """, lambda text: set(text) == {"a", "b", "c"}),
-    ("aa::0", """
-        aa::_: "a" aa::incr(_) %if lt(_, 3) | bb::_
-        bb::_: "b" bb::incr(_) %if lt(_, 3) | ""
-     """, lambda text: text == "a" * text.count("a") + "b" * text.count("b") and len(text) <= 3),
-    ("list::0", """
-        list::_: "a" list::incr([0:2]) %if lt([0:2], 2) | "b" list::incr([2:4]) %if le([2:4], 0) | ""
-     """, lambda text: text.count("a") <= 2 and text.count("b") <= 1 and "c" not in text),
-    ("some::0", """
-        some::_: "" %if bit_count_ge(_, 1)
-               | "a" some::set_bit(0) %if and(bit_clear(0), bit_count_lt(_, 2))
-               | "b" some::bit_or(0x2) %if and(not(bit_set(1)), bit_count_ne([0:3], 2))
-               | "c" some::set_bit(2) %if and(bit_clear(2), or(bit_count_eq(_, 0), bit_count_eq(_, 1)))
-     """, lambda text: 0 < len(text) < 3 and len(set(text)) == len(text)),
-    ("down::7 up::0", """
-        down::_: "a" down::decr([0:3]) %if gt(_, 5) | "b" up::bit_and(0x4) %if true()
-        up::_: "c" %if and(is_zeros(_), eq(_, 0)) | "" %if ge([2:3], 1) | up::clear_bit(2) %if ne(_, 0)
-     """, lambda text: text in ("aabc", "abc", "bc", "aabcc", "abcc", "bcc")),
-]  # fmt: skip
+PARAMETRIC = cases("constraints/lark_dialect", "PARAMETRIC", globals())
 
 
 @pytest.mark.parametrize(("start", "rules", "wanted"), PARAMETRIC, ids=lambda each: str(each)[:12])
@@ -106,13 +78,7 @@ def test_a_grammar_is_a_part_of_a_composition():
     assert not plain_verdict(grammar, b"f(1-)")
 
 
-PYTHON = r"""
-    start: block::0
-    block::_: line::_+
-    line::_: indent::_ "pass\n" | indent::_ "if 1:\n" deeper::incr(_)
-    deeper::_: block::_ %if le(_, 8) | deeper::incr(_) %if lt(_, 8)
-    indent::_: "" %if is_zeros(_) | " " indent::decr(_) %if gt(_, 0)
-"""
+PYTHON = cases("constraints/lark_dialect", "PYTHON", globals())
 
 
 def test_indentation_by_parametric_rules_is_pythons_own():
@@ -155,11 +121,7 @@ def test_what_is_ignored_may_stand_once():
 
 @pytest.mark.parametrize(
     ("options", "good", "bad"),
-    [
-        ("{}", '{ "a" :\n1}', '{"b":1}'),
-        ('{"whitespace_flexible": false}', '{"a":1}', '{"a": 1}'),
-        ('{"whitespace_flexible": false, "item_separator": ", ", "key_separator": ": "}', '{"a": 1}', '{"a":1}'),
-    ],
+    cases("constraints/lark_dialect", "json_inside_has_the_layout", globals()),
 )
 def test_json_inside_has_the_layout_that_its_options_name(options, good, bad):
     schema = '{"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "x-guidance": ' + options

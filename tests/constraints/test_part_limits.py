@@ -13,9 +13,8 @@ import pytest
 import structgen as sg
 from structgen.endings.closing import Closing
 from structgen.errors import OptionError
-from structgen.integrations.followed_rows import matcher_of
 from structgen.masks import Matcher
-from structgen.testing import byte_vocabulary, scripted
+from structgen.testing import scripted
 from tests.support.tables import cases
 
 WORDS = [b"ab", b"abc", b" the", b"the", b"\nx", b".\n", b'"}', b"12", b"A: ", "é".encode(), "é!".encode()]
@@ -115,13 +114,7 @@ def test_the_temperature_holds_for_the_tokens_that_begin_in_the_part() -> None:
     assert len(set(texts)) == 3
 
 
-RULES = """
-    start: "A" list " " other " B"
-    list[capture, temperature=0.25]: %json {"type": "array", "items": {"type": "integer"}}
-    other[temperature=0.5]: "[" ("a" inner)* "]" | %lark { start: "<" WORD ">" WORD: /[a-z]+/ }
-    inner[temperature=0]: "b" more
-    more: "c" | "d" other
-"""
+RULES = cases("constraints/part_limits", "RULES", globals())
 
 
 def test_the_temperature_of_a_rule_holds_for_all_that_it_calls() -> None:
@@ -142,22 +135,9 @@ WARM = sg.Sequence("A", sg.Text(temperature=0.5))
 
 @pytest.mark.parametrize(
     ("act", "message"),
-    [
-        (lambda: sg.Text(max_tokens=0), "max_tokens=0: expected a positive whole number"),
-        (lambda: sg.Text(temperature=-1), "temperature=-1: expected a finite number of at least 0"),
-        (lambda: sg.Text(stop=[3]), r"stop=\(3,\): expected texts"),
-        (lambda: sg.Text(until="\n", max_tokens=1).compile(VOCABULARY), "its shortest text needs 1, and one is to"),
-        (lambda: sg.Lark("start: a\na[max_tokens=x]: /.*/").compile(VOCABULARY), "line 2: .*expected numbers"),
-        (lambda: sg.Lark("start: a\na[max_tokens=0]: /.*/").compile(VOCABULARY), "line 2: max_tokens=0: expected"),
-        (lambda: sg.Lark("start: A\nA[max_tokens=3]: /.*/").compile(VOCABULARY), "line 2: the terminal A has options"),
-        (lambda: sg.Lark("start: a\na[max_tokens=9]: %json {}").compile(VOCABULARY), "%json cannot be used"),
-        (lambda: sg.generate(scripted("A"), "p", schema=WARM, beams=2), "leave out temperature= of parts"),
-        (lambda: sg.generate(scripted("A"), "p", schema=SAID, sampling=sg.Sampling(temperature=1, exact=True)),
-         "leave out max_tokens= and temperature= of parts"),
-        (lambda: matcher_of(WARM.compile(byte_vocabulary()), "off"), "only structgen's own loop can draw with it"),
-    ],
+    cases("constraints/part_limits", "what_has_no_meaning_is_refused", globals()),
     ids=lambda value: value[:50] if isinstance(value, str) else None,
-)  # fmt: skip
+)
 def test_what_has_no_meaning_is_refused(act: Any, message: str) -> None:
     with pytest.raises(OptionError, match=message):
         act()

@@ -23,29 +23,12 @@ from structgen.evaluating.counts import Accuracy, difference, worth
 from structgen.evaluating.evaluation import Evaluation
 from structgen.records import Evaluation as Recorded
 from structgen.testing import scripted
+from tests.support.tables import cases
 
 ROWS = [{"n": number, "name": f"row {number}"} for number in range(100)]
 
 # expected, given, the fields' counts: right, total, expected, given
-COMPARED: list[tuple[Any, Any, dict[str, tuple[int, int, int, int]]]] = [
-    ("yes", "YES ", {"": (1, 1, 1, 1)}),
-    (1, True, {"": (0, 1, 1, 1)}),
-    (3, 3.0, {"": (1, 1, 1, 1)}),
-    ({"a": "Ada  M", "b": 1}, {"a": "ada m", "b": 2}, {"/a": (1, 1, 1, 1), "/b": (0, 1, 1, 1)}),
-    ({"a": 1}, {"a": 1, "b": 3}, {"/a": (1, 1, 1, 1), "/b": (0, 1, 0, 1)}),  # invented
-    ({"a": 1, "b": 3}, {"a": 1}, {"/a": (1, 1, 1, 1), "/b": (0, 1, 1, 0)}),  # missing
-    ({"a": None}, {}, {"/a": (1, 1, 0, 0)}),  # null is as good as left out
-    ({"a": {"b": {"c": 1}}}, {"a": None}, {"/a/b/c": (0, 1, 1, 0)}),
-    ({"a": 1}, None, {"/a": (0, 1, 1, 0)}),  # a row that failed
-    ([], [], {"": (1, 1, 1, 1)}),
-    (["a", "b"], ["B", "a"], {"/*": (2, 2, 2, 2)}),  # order does not count
-    (["a", "a"], ["a"], {"/*": (1, 2, 2, 1)}),
-    ({"x/y": [1]}, {"x/y": [1, 2, 3]}, {"/x~1y/*": (1, 3, 1, 3)}),
-    ({"rows": ROWS}, {"rows": ROWS[40:57]}, {"/rows/*/n": (17, 100, 100, 17), "/rows/*/name": (17, 100, 100, 17)}),
-    ([{"n": 1, "q": 1}, {"n": 2}], [{"n": 2}, {"n": 1, "q": 3}], {"/*/n": (2, 2, 2, 2), "/*/q": (0, 1, 1, 1)}),
-    ([[1, 2], [3]], [[3], [2]], {"/*/*": (2, 3, 3, 2)}),
-    ({"a": {"b": 1}}, {"a": "b"}, {"/a": (0, 1, 1, 1)}),
-]  # fmt: skip
+COMPARED: list[tuple[Any, ...]] = cases("evaluating/evaluation", "COMPARED", globals())
 
 
 def evaluation(*rows: tuple[Any, Any], chances: Any = (), groups: Any = ()) -> Evaluation:
@@ -74,12 +57,7 @@ def test_precision_recall_and_what_is_right_as_a_whole() -> None:
 
 @pytest.mark.parametrize(
     ("groups", "value"),
-    [
-        ({"a": (20, 20), "b": (0, 20)}, 2.0),  # 20 of 40 from two rows
-        ({str(number): (number % 2, 1) for number in range(40)}, 40.0),
-        ({"a": (10, 20), "b": (10, 20)}, 40.0),
-        ({"a": (20, 20), "b": (20, 20)}, 2.0),  # nothing shows how alike they are
-    ],
+    cases("evaluating/evaluation", "values_of_a_group", globals()),
 )
 def test_values_of_a_group_are_not_independent(groups: dict[str, tuple[int, int]], value: float) -> None:
     assert worth(groups) == pytest.approx(value)

@@ -23,13 +23,10 @@ from vllm.v1.structured_output.backend_types import StructuredOutputOptions as K
 
 from structgen.integrations.vllm.backend import NO_DRAFTS, VLLMBackend, VLLMGrammar
 from structgen.integrations.vllm.drafts import ForcedDraftScheduler, NoDrafts
+from tests.support.tables import cases
 
 WIDTH, DRAFT = 2048, 8
-SCHEMAS: list[Any] = [
-    {"type": "object", "properties": {"country_of_residence": {"enum": ["France", "Norway"]}, "age": {"const": 7}}},
-    {"enum": ["the same beginning, one", "the same beginning, two"]},
-    {"type": "array", "items": {"const": {"answer": [1, 2, 3]}}, "minItems": 2, "maxItems": 3},
-]
+SCHEMAS: list[Any] = cases("integrations/vllm_drafts", "SCHEMAS")
 for schema in SCHEMAS[:1]:
     schema |= {"required": list(schema["properties"]), "additionalProperties": False}
 

@@ -21,11 +21,7 @@ INTEGERS = {"type": "array", "items": {"type": "integer"}}
 ROWS = {"type": "array", "items": {**INTEGERS, "minItems": 2, "maxItems": 7}, "minItems": 1, "maxItems": 6}
 BOUNDS = [(0, 1), (0, 2), (0, 9), (1, 1), (2, 2), (3, 8), (7, 7), (6, None), (12, None), (11, 13), (3, 2)]
 SCHEMAS: list[Any] = cases("masks/alike", "SCHEMAS", globals())
-PIECES = [
-    b"1,", b"1,2", b"1, 2, 3", b", 1, 1", b",1,1", b", 4]", b",4]", b"1]", b", ", b"]", b"]]", b"], [", b"],[1",
-    b"[[1, 2]", b"[[", b"1, 2, 3, 4, 5, 6, 7", b',"', b'", "', b", true, true", b"true, ", b",,,,", b",\n  ", b"\n]",
-    b"  1,\n", b"a,b",
-]  # fmt: skip
+PIECES = cases("masks/alike", "PIECES", globals())
 VOCABULARY = vocabulary_of(PIECES)
 
 

@@ -9,12 +9,9 @@ from structgen.constraints.basic import JsonSchema
 from structgen.errors import OptionError, TokenRejected
 from structgen.masks import Matcher, places
 from tests.support.matching import END, byte_vocabulary
+from tests.support.tables import cases
 
-PERSON = {
-    "type": "object",
-    "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
-    "required": ["name", "age"],
-}
+PERSON = cases("masks/places", "PERSON")
 TEXT = b'{"name": "Ada", "age": 36}'
 
 

@@ -22,12 +22,7 @@ VOCABULARY = vocabulary_of(
 )
 FREE_STRINGS: list[dict[str, Any]] = cases("masks/string_walk", "FREE_STRINGS")
 NAMES = {"name": {"type": "null"}, "na": {"type": "null"}, "é": {"type": "null"}}
-OVERLAID: list[dict[str, Any]] = [
-    {"type": "array", "items": {"type": "string"}, "contains": {"enum": LITERALS}},
-    {"type": "array", "items": {"type": "string"}, "contains": {"enum": ["name", "nam"]}, "minContains": 2},
-    {"type": "object", "properties": NAMES, "additionalProperties": {"type": "integer"}},
-    {"type": "object", "properties": {**NAMES, "naé": False}, "additionalProperties": {"type": "integer"}},
-]
+OVERLAID: list[dict[str, Any]] = cases("masks/string_walk", "OVERLAID", globals())
 
 
 def modes_on_the_way(schema: Any, vocabulary: Any, texts: list[str]) -> set[int]:

@@ -35,13 +35,7 @@ from tests.support.reference_masks import Reference
 from tests.support.tables import cases
 from tests.support.walking import tokens_of
 
-BITS = (
-    b'"', b'"a', b'a"', b'ab": ', b'"ab": ', b'{"a": ', b'{"a": 1', b', "a": ', b"1, 1", b"[1, 1", b"1]", b", 1",
-    b", 11]",
-    b'"end"', b'nd", ', b'nd"]', b', "end"]', b'["end", ', b"[[], []", b"{}, {}", b"], [", b'"}, {"a": 1}', b'"", ""',
-    b'", "', b'": 1, "a": 1}', b"\\u003c", b'\\u003c"', b'\\u003c": ', b"\\u00", b'3c"', b'b"', b'abba"', b'abcb", ',
-    b"11, ", b"1.0", b".0, ", b"true, true", b"null]", b"[true, ", b"2, 12, ", b"12]]", b']]]', b'"a"', b'"a": {"a": ',
-)  # fmt: skip
+BITS = cases("masks/tested", "BITS", globals())
 
 
 def random_value(draw: random.Random, depth: int = 3) -> Any:
@@ -203,13 +197,7 @@ def test_masks_over_a_real_tokenizer_are_the_plain_twins() -> None:
 
 
 UNIQUE = cases("masks/tested", "UNIQUE")
-REPEATS = (
-    b'"a"', b'"a",', b'","', b'","a"', b'","a",', b'", "a', b'"]', b'"],', b'"a"]', b'"a","a"', b'["a"]', b'["a"],',
-    b'],["a"]', b'[]', b'[],', b'],[]', b'],[],', b'1,', b',1,', b'1,1,', b',true,', b'true', b'true,true',
-    b'"<"', b'"\\u003c"', b'"\\u003c",', b'\\u003c"',
-    b'{"a":1}', b'{"a":1},', b'},{"a":1}', b'":1}', b'":1},', b'":"a"',
-    b'"ab"', b'b","ab"', b'["a","b"]', b'","b"]', b'["b"', b'[[', b']]',
-)  # fmt: skip
+REPEATS = cases("masks/tested", "REPEATS", globals())
 
 
 @pytest.mark.parametrize("seed", range(8))

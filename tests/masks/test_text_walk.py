@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from structgen.constraints.basic import JsonSchema, Regex
-from structgen.constraints.compositions import Repeat, Sequence, Text, Union
+from structgen.constraints.basic import JsonSchema
+from structgen.constraints.compositions import Sequence, Text
 from structgen.errors import DeadEnd, OptionError
 from structgen.masks.grammar import Grammar
 from structgen.vocabulary import Vocabulary
@@ -21,13 +21,7 @@ from tests.support.matching import Checked, allowed, vocabulary_of
 from tests.support.tables import cases
 from tests.support.thinning import diagonal
 
-PIECES = [
-    b"</", b"</think>", b"think", b"k>", b"> x", b"<x", b"a<", b"a</think>b", b". ", b".\n", b"!!", b"one", b"two",
-    b"o", b"```", b"``", b"`x", b'{"x', b'{"x": 1}', b"x" * 9, b"x" * 40, b"x" * 300, b"y" * 39 + b"<", b"ab",
-    "é".encode(), "éé".encode(), "é".encode() * 20, "\u2003".encode(), "a\u2003b".encode(), "😀".encode(),
-    "😀<".encode(), b"\xf0\x9f", b"\x98\x80x", b"a\xe2", b"\x80\x83", b"\xff", b"a\xff", b"<\xff", b"\xed\xa0\x80",
-    b"\xc3<",
-]  # fmt: skip
+PIECES = cases("masks/text_walk", "PIECES", globals())
 VOCABULARY = vocabulary_of([*PIECES, b"ab", b"</"])
 POINT = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
 DISTINCT = {"type": "array", "uniqueItems": True, "items": {"type": "string"}}
@@ -46,18 +40,7 @@ class AnyBytes:
 
 
 CONSTRAINTS = cases("masks/text_walk", "CONSTRAINTS", globals())
-BOUNDED = [
-    lambda most: Text(max_chars=most), lambda most: Text(until="</think>", max_chars=most),
-    lambda most: Text(until=["one", "two", "."], max_chars=most), lambda most: Text(before="{", max_chars=most),
-    lambda most: Text(until=Regex("[.!?]\\s"), max_chars=most),
-    lambda most: Text(until="!", min_chars=5, max_chars=most),
-    lambda most: Sequence(Text(before="{", max_chars=most), POINT),
-    lambda most: Sequence(Text(until="</think>", max_chars=most), DISTINCT),
-    lambda most: Sequence(Text(max_chars=most), "one"), lambda most: Sequence(Text(max_chars=most), POINT),
-    lambda most: Repeat(Text(until=" ", max_chars=most), 1, 5),
-    lambda most: Union(Text(until="</", max_chars=most), Text(until="!", max_chars=most // 2 + 1)),
-    lambda most: Sequence(Text(before=Regex("[.!?]\\s"), max_chars=most), ["one", "é< "]),
-]  # fmt: skip
+BOUNDED = cases("masks/text_walk", "BOUNDED", globals())
 
 
 def assert_equal_along(grammar: Grammar, text: bytes, seed: int, lead: bytes = b"") -> None:
@@ -77,11 +60,7 @@ def assert_equal_along(grammar: Grammar, text: bytes, seed: int, lead: bytes = b
             return
 
 
-QUOTED = [
-    {"pattern": "^[^/]*/x"}, {"pattern": "[A-Z]{2}"}, {"pattern": "^\\\\.*$"}, {"pattern": "^(/)?([^/\0]+(/)?)+$"},
-    {"pattern": "^(?:\\S+\\s+){0,3}\\S+$"}, {"pattern": "^https?://.*?\\..*$", "minLength": 9}, {"pattern": "[é😀]x"},
-    {"pattern": "^.{0,40}<.{0,40}$"}, {"pattern": "^[^x]*$", "allOf": [{"pattern": "<"}]}, {"pattern": "^[^\u2003]+$"},
-]  # fmt: skip
+QUOTED = cases("masks/text_walk", "QUOTED", globals())
 """Patterns in which most characters lead to one state."""
 QUOTED_TEXTS = [
     '"xa< /x one. AB \\\\u2003 é😀x \\\\"'.encode(), '"\u2003x/x/ABé\\\\n😀<x"'.encode(), b'"https://x.y one/AB<"',
@@ -93,11 +72,7 @@ IN_QUOTES = vocabulary_of([
 ])  # fmt: skip
 
 
-TEXTS = [
-    "xa< </think one two. é{\u2003</thinking </tab aaab".encode(),
-    'é😀<</think>["a", "one"]'.encode(), b'ab{"x": 12', b'[one] ["x"]ab', b"x! \xff!", b"``x````</",
-    b"aaaaab<x</think>",
-]  # fmt: skip
+TEXTS = cases("masks/text_walk", "TEXTS", globals())
 
 
 @pytest.mark.parametrize("constraint", CONSTRAINTS, ids=lambda constraint: repr(constraint)[:60])
@@ -165,12 +140,7 @@ def test_far_from_its_bound_a_text_has_one_mask_in_each_state(
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("constraint", "text"),
-    [
-        (Text(until="</think>"), b"so </"), (Text(until="</think>", max_chars=60), b"so it is. " * 4),
-        (Text(until=Regex("[.!?]\\s"), max_chars=2000), b"so it is."), (Sequence(Text(before="{"), POINT), b"so: "),
-        (Text(max_chars=20), b"a few words"), (Sequence(Text(max_chars=60), "x"), b"so it is. x " * 4),
-        (Sequence(Text(max_chars=2000), POINT), b'so: {"x": 1'),
-    ],
+    cases("masks/text_walk", "masks_of_text_over_128k_tokens", globals()),
 )  # fmt: skip
 def test_masks_of_text_over_128k_tokens_are_the_plain_twins(llama3: Vocabulary, constraint: Any, text: bytes) -> None:  # noqa: F811
     assert_equal_at(constraint.compile(llama3), text)

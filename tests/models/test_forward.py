@@ -36,8 +36,9 @@ from structgen.models.slots import SlotForward
 from structgen.models.solo import SoloForward
 from structgen.models.uncached import WholeForward, at_once, batch_noise
 from structgen.testing import ByteTokenizer
-from tests.support.architectures import ALONE, EVEN, HYBRID, MORE_SLOTTED, SLOTTED, WHOLE, WIDTH, make
+from tests.support.architectures import EVEN, HYBRID, MORE_SLOTTED, SLOTTED, WIDTH, make
 from tests.support.releases import require_release
+from tests.support.tables import cases
 
 needs_numbered_states = pytest.mark.skipif(not KNOWS_STATES, reason="needs transformers 5.14")
 
@@ -107,20 +108,10 @@ def test_rows_with_places_of_their_own_read_as_if_each_were_alone(name, attentio
     assert wander(module, forward, tolerance=1e-4) > 5
 
 
-WAYS = [
-    *((name, SlotForward, 1e-3) for name in MORE_SLOTTED),  # windows, chunks, latent keys, shared keys, sinks
-    *((name, WholeForward, 1e-4) for name in WHOLE),  # they keep their state in themselves
-    *((name, SoloForward, 1e-3) for name in ALONE),  # they go back by cropping or by snapshots
-    *((name, HybridForward, 1e-3) for name in HYBRID),  # slots and states together
-]
+WAYS = cases("models/forward", "WAYS", globals())
 
 
-OF_EACH_KIND = {
-    *("deepseek-v3", "gemma3n", "gpt-oss", "opt"),  # latent keys, shared keys, sinks, positions with an offset
-    *("minimax", "rwkv"),
-    *("t5", "bloom", "phi3-longrope"),
-    *("mamba", "jamba", "qwen3-next", "bamba", "lfm2"),
-}
+OF_EACH_KIND = cases("models/forward", "OF_EACH_KIND", globals())
 
 
 @pytest.mark.parametrize(("name", "kind", "tolerance"), mostly_slow(WAYS, OF_EACH_KIND))

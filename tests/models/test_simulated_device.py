@@ -15,9 +15,6 @@ import pytest
 import torch
 from torch.utils._pytree import tree_map_only
 from transformers import (
-    EpsilonLogitsWarper,
-    MinPLogitsWarper,
-    NoBadWordsLogitsProcessor,
     RepetitionPenaltyLogitsProcessor,
     SequenceBiasLogitsProcessor,
     TypicalLogitsWarper,
@@ -45,6 +42,7 @@ from tests.decoding.test_overlap import WITHOUT_Z, llama, outcome, sessions
 from tests.support.architectures import WIDTH, make
 from tests.support.releases import require_release
 from tests.support.simulated_device import CUDA, HiddenWait, OnDevice, SimulatedDevice, simulated
+from tests.support.tables import cases
 
 ORDERS = [
     pytest.param(Execution(overlap=True, graphs=True), id="overlapped by graphs"),
@@ -174,15 +172,7 @@ def test_beams_find_on_a_device_what_they_find_on_the_host(device):
     assert {place for place in device.waits if "uncached.py" not in place and "masking_utils" not in place} <= ASKED_FOR
 
 
-ON_THE_DEVICE = {
-    "typical": lambda: TypicalLogitsWarper(0.8),
-    "epsilon": lambda: EpsilonLogitsWarper(3e-4),
-    "min-p": lambda: MinPLogitsWarper(0.1),
-    "repetition": lambda: RepetitionPenaltyLogitsProcessor(1.2),
-    "bias": lambda: SequenceBiasLogitsProcessor([[[101], 4.0], [[102, 103], 9.0]]),
-    "bad-words": lambda: NoBadWordsLogitsProcessor([[110], [99, 98]], eos_token_id=256),
-    "own": lambda: lambda ids, scores: scores + 0.1 * (torch.arange(scores.shape[1], device=scores.device) % 7),
-}
+ON_THE_DEVICE = cases("models/simulated_device", "ON_THE_DEVICE", globals())
 
 
 SEVERAL = "typical", "bias", "own"
@@ -340,17 +330,7 @@ class TestTheSimulation:
 
     @pytest.mark.parametrize(
         "wait",
-        [
-            lambda there: there.sum().item(),
-            lambda there: there.tolist(),
-            lambda there: there[there > 0],
-            lambda there: torch.tensor([1, 2]).to(there.device, non_blocking=True),
-            lambda there: torch.tensor([1, 2], device=there.device),
-            lambda there: bool(there.any()),
-            lambda there: there + torch.ones(3),
-            lambda there: there[torch.tensor([0, 1])],
-            lambda there: there[[0, 1]],
-        ],
+        cases("models/simulated_device", "hidden_waits_are_found", globals()),
         ids=["item", "tolist", "mask", "pageable", "tensor", "bool", "two devices", "index from the host", "list"],
     )
     def test_hidden_waits_are_found(self, wait, device):

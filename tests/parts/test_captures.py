@@ -35,13 +35,7 @@ def test_named_parts_are_captured_with_their_places(
     assert said(constraint, text) == expected
 
 
-EXPRESSIONS = """
-    start: expr
-    expr{c}: expr "+" term | term
-    term{c}: NUMBER | "(" expr ")" | "-" term
-    NUMBER: /[0-9]+/
-    %ignore " "
-"""
+EXPRESSIONS = cases("parts/captures", "EXPRESSIONS", globals())
 
 
 @pytest.mark.parametrize("text", ["1", "1+2", "(1)", " 1 + (2+ -3 ) + 44 ", "((1+1)+(2))+-(3)", "+".join("7" * 60)])

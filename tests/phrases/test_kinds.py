@@ -111,34 +111,7 @@ def test_phrases_are_values():
 
 @pytest.mark.parametrize(
     "wrong",
-    [
-        lambda: sg.Phrase(""),
-        lambda: sg.Phrase(b"a"),
-        lambda: sg.Phrase("\ud800"),
-        lambda: sg.Phrase("a", at="b"),
-        lambda: sg.Phrase("a", ignore_case=1),
-        lambda: sg.Phrase("a", times=(0, None)),
-        lambda: sg.Phrase("a", times=(2, 1)),
-        lambda: sg.Phrase(re.compile("a")),
-        lambda: sg.Phrase(sg.Regex("a"), ignore_case=True),
-        lambda: sg.Phrase(sg.Regex("(")).compile(),
-        lambda: sg.AnyOf(sg.Phrase("a", times=2)),
-        lambda: sg.AnyOf(),
-        lambda: sg.AnyOf("a", ""),
-        lambda: sg.AnyOf("a", 5),
-        lambda: sg.AnyOf("a", ...),
-        lambda: sg.AnyOf(sg.Phrase("a", at="/b")),
-        lambda: sg.Ordered(EvenCommas(), "a"),
-        lambda: sg.Template(...),
-        lambda: sg.Template("a", at=3),
-        lambda: sg.Gap(),
-        lambda: sg.Gap(characters=1, words=1),
-        lambda: sg.Gap(words=0),
-        lambda: sg.Gap(words=(0, 0)),
-        lambda: sg.Gap(characters=(3, 2)),
-        lambda: sg.Gap(characters="2"),
-        lambda: sg.Template("a", sg.Gap(characters=20), "a").compile(),
-    ],
+    cases("phrases/kinds", "what_is_no_phrase_is_refused", globals()),
 )
 def test_what_is_no_phrase_is_refused(wrong):
     with pytest.raises(sg.OptionError):

@@ -10,6 +10,7 @@ import pytest
 import structgen as sg
 from structgen.phrases.progress import PhraseSet
 from structgen.testing import byte_vocabulary
+from tests.support.tables import cases
 
 
 def fed(phrases, text, size=1):
@@ -63,13 +64,7 @@ def test_an_overlap_counts_for_both_and_what_breaks_one_off_is_completed_again()
 
 @pytest.mark.parametrize(
     ("times", "has"),
-    [
-        (0, lambda counts: not any(counts)),
-        ((0, 1), lambda counts: max(counts, default=0) <= 1),
-        (2, lambda counts: max(counts, default=0) == 2),
-        ((1, 2), lambda counts: 1 <= max(counts, default=0) <= 2),
-        ((2, None), lambda counts: max(counts, default=0) >= 2),
-    ],
+    cases("phrases/progress", "of_many_strings", globals()),
 )
 def test_of_many_strings_one_has_the_least_number_and_none_more_than_the_greatest(times, has):
     chance, phrases, seen = random.Random(7), PhraseSet([sg.Phrase("x", at="/a/*", times=times)]), set()

@@ -170,13 +170,7 @@ def test_a_pattern_of_too_many_states_is_told_at_the_end_of_its_text(pattern: st
     assert "checked" in str(sg.explain({**schema, "type": "object"}))
 
 
-LONG = [
-    "a" * 1_000_000,
-    "(a{1,1000}){1,1000}",
-    "^" + r"\w" * 100_000 + "$",
-    r"^(.{1,1000}){1,1000}\1$",
-    "[wW]|" * 40_000 + "x",
-]
+LONG = cases("regular/patterns", "LONG", globals())
 
 
 @pytest.mark.parametrize("pattern", LONG, ids=lambda pattern: pattern[:12])

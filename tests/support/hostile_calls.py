@@ -29,13 +29,7 @@ from structgen.vocabulary import Vocabulary
 from tests.support.tables import cases
 
 TYPES: dict[str, Any] = cases("support/hostile_calls", "TYPES")
-PIECES = (
-    '"', "'", "\\", "\n", "\t", " ", ",", ":", "=", "(", ")", "[", "]", "{", "}", "a", "Rome", "12", "-1.5",
-    "true", "null", "None", "é", "日本", "🙂", "</parameter>", "\n</parameter>\n", "<parameter=text>",
-    "</function>", "</tool_call>", "<tool_call>", "</arg_value>", "<arg_key>", '", "count": ', "')", '")', ")]",
-    "]<|tool_call_end|>", "[/TOOL_CALLS]",
-    "<|call|>", "<|END_ACTION|>", "}}", '"}', "\\n", "\\u0041", "\r\n", "<think>", "</think>", "&lt;", "{{", "%}",
-)  # fmt: skip
+PIECES = cases("support/hostile_calls", "PIECES", globals())
 
 
 def value_of(kind: str, draw: random.Random) -> Any:

@@ -20,11 +20,7 @@ from structgen.trace.report import Report, places_of_undone
 from structgen.trace.terminal import show
 from tests.support.tables import cases
 
-SCHEMA = {
-    "type": "object",
-    "properties": {"name": {"type": "string"}, "n": {"enum": [1, 2]}},
-    "required": ["name", "n"],
-}
+SCHEMA = cases("trace/report", "SCHEMA")
 
 
 def run_of(text: str, **options: object) -> sg.Generation[object]:

@@ -27,21 +27,7 @@ from structgen.vocabulary.canonical.classes import GPT2
 from tests.support.tables import cases
 from tests.vocabulary.test_roundtrip import ARTICLE_ONE
 
-ODD = [
-    "   ",
-    "\n\n \n1 234567 12 3",
-    "don't  Don'T I'VE y='ve  'VES",
-    "    1",
-    "{{<a",
-    "\u00a0 \u2003 x\u0301",
-    "vi\u1ec7c",
-    " vi\u1ec7c  vi\u1ec7c",
-    "e\u0301 e\u0323\u0302 \u1100\u1161\u11a8",
-    "\uac01\u11a8",
-    json.dumps(ARTICLE_ONE, indent=2),
-    json.dumps({"a": [1.5, -2e10, {"b": None}]}, indent=4),
-    "<|im_start|> <s></s>",
-]
+ODD = cases("vocabulary/canonical", "ODD", globals())
 ALPHABET = " \n\t'sStTaeZ19{}[]\":,.\u00e9\u65e5\U0001f98a\u2581-_<|>\u0301\u0323\u1100\u1161"
 PATTERNS = cases("vocabulary/canonical", "PATTERNS", globals())
 
@@ -134,17 +120,7 @@ def tiktoken(folder: Path) -> Any:
 
 SLOW = ("llama3-tokenizer", "tokenizers/qwen2-tokenizer", "tokenizers/gemma-4-tokenizer")
 GPT_2 = "tokenizers/gpt-2-tokenizer"
-NAMES = [
-    *PATTERNS,
-    *WORDWISE,
-    GPT_2,
-    "tokenizers/llama-spm-tokenizer",
-    "stories260k",
-    "sentencepiece bpe",
-    "sentencepiece unigram",
-    "tiktoken",
-    *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW),
-]
+NAMES = cases("vocabulary/canonical", "NAMES", globals())
 MASKED = [*PATTERNS, GPT_2, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW[:2])]
 
 
@@ -266,15 +242,7 @@ def test_tokens_side_by_side_are_what_byte_pair_encoding_leaves(data_folder: Pat
 
 
 SMALL = {"a": 0, "b": 1, "ab": 2, "</s>": 3}
-SPELLINGS = [
-    ("a token and its letters", SMALL, [("a", "b")], {(2,): True, (0, 1): False, (1, 0): True, (): True}),
-    (
-        "a character that no byte stands for",
-        SMALL | {"\U0001f44a": 4, "\u00f0": 5},
-        [("a", "b")],
-        {(2, 4): False, (4,): False, (2,): True},
-    ),
-]
+SPELLINGS = cases("vocabulary/canonical", "SPELLINGS", globals())
 
 
 @pytest.mark.parametrize(("vocab", "merges", "expected"), [row[1:] for row in SPELLINGS], ids=[r[0] for r in SPELLINGS])
@@ -300,13 +268,7 @@ def test_added_tokens_are_not_spelled_by_others(small_bpe: Any):
 
 @pytest.mark.parametrize(
     ("model", "normalizer", "pre_tokenizer"),
-    [
-        (models.WordPiece({"[UNK]": 0, "a": 1}, unk_token="[UNK]"), None, None),
-        (models.Unigram([("a", -1.0)], 0), None, None),
-        (models.BPE({"a": 0}, []), None, None),
-        (models.BPE({"a": 0}, []), normalizers.NFKC(), pre_tokenizers.ByteLevel(add_prefix_space=False)),
-        (models.BPE({"a": 0}, []), None, pre_tokenizers.ByteLevel(add_prefix_space=True)),
-    ],
+    cases("vocabulary/canonical", "what_has_no_masks_is_refused", globals()),
     ids=["WordPiece", "Unigram", "no bytes", "NFKC", "space before a text"],
 )
 def test_what_has_no_masks_is_refused(model: Any, normalizer: Any, pre_tokenizer: Any):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tokenizers import Regex, decoders
+from tokenizers import decoders
 
 from structgen.errors import VocabularyError
 from structgen.vocabulary.decoders import CODE_POINTS, byte_level, spell
@@ -50,13 +50,7 @@ def test_without_a_decoder_tokens_are_words() -> None:
 
 @pytest.mark.parametrize(
     ("decoder", "message"),
-    [
-        (decoders.BPEDecoder(), "step BPEDecoder has no bytes per token"),
-        (decoders.CTC(), "step CTC has no bytes per token"),
-        (decoders.Replace(Regex("a+"), "b"), "Replace is only known for a string"),
-        (decoders.Sequence([decoders.Fuse(), decoders.Replace("a", "b")]), "Replace works on the whole text"),
-        (decoders.Sequence([decoders.Fuse(), decoders.Strip(" ", 0, 1)]), "Strip works on the whole text"),
-    ],
+    cases("vocabulary/decoders", "what_is_no_function_of_one_token", globals()),
 )
 def test_what_is_no_function_of_one_token_is_refused(decoder: Any, message: str) -> None:
     """A decoder whose tokens depend on their neighbours is an error that names the step."""

@@ -21,7 +21,7 @@ import pytest
 import sentencepiece
 import tiktoken
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
-from transformers import AutoTokenizer, ByT5Tokenizer, PreTrainedTokenizerFast
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from benchmarks.report import unpacked
 from structgen.vocabulary import Vocabulary
@@ -95,30 +95,9 @@ def mistral_in_transformers() -> Any:
     return module.MistralCommonBackend(str(path))
 
 
-REAL: dict[str, tuple[Callable[[], Any], Callable[[Any], Callable[[str], list[int]]], bytes]] = {
-    "Llama-3, fast": (llama3, transformers_ids, b""),
-    "Llama-2 kind, fast": (llama2, transformers_ids, FIRST_SPACE),
-    "mistral 32k v1": (lambda: mistral("tokenizer.model.v1"), mistral_ids, FIRST_SPACE),
-    "mistral 32k v7": (
-        lambda: mistral("mistral_instruct_tokenizer_241114.model.v7"),
-        mistral_ids,
-        FIRST_SPACE,
-    ),
-    "mistral in transformers": (mistral_in_transformers, transformers_ids, FIRST_SPACE),
-    "tekken 131k": (lambda: mistral("tekken_240911.json"), mistral_ids, b""),
-    "tiktoken": (tekken_as_tiktoken, lambda encoding: encoding.encode_ordinary, b""),
-    "ByT5, slow": (ByT5Tokenizer, transformers_ids, b""),
-    "SentencePiece unigram": (
-        lambda: train_sentencepiece("unigram"),
-        lambda processor: processor.encode,
-        FIRST_SPACE,
-    ),
-    "SentencePiece BPE": (
-        lambda: train_sentencepiece("bpe"),
-        lambda processor: processor.encode,
-        FIRST_SPACE,
-    ),
-}
+REAL: dict[str, tuple[Callable[[], Any], Callable[[Any], Callable[[str], list[int]]], bytes]] = cases(
+    "vocabulary/roundtrip", "REAL", globals()
+)
 
 
 @cache

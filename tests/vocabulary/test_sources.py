@@ -30,6 +30,7 @@ from structgen.vocabulary import Vocabulary
 from structgen.vocabulary.decoders import CODE_POINTS
 from structgen.vocabulary.pieces import spell_piece
 from structgen.vocabulary.sources import source_of
+from tests.support.tables import cases
 
 
 @pytest.fixture(autouse=True)
@@ -116,12 +117,7 @@ def test_holes_between_ids() -> None:
 
 @pytest.mark.parametrize(
     "model",
-    [
-        models.WordLevel({"</s>": 0, "?": 1, "a": 2}, unk_token="?"),
-        models.WordPiece({"</s>": 0, "?": 1, "a": 2}, unk_token="?"),
-        models.BPE({"</s>": 0, "?": 1, "a": 2}, [], unk_token="?"),
-        models.Unigram([("</s>", 0.0), ("?", 0.0), ("a", -1.0)], unk_id=1),
-    ],
+    cases("vocabulary/sources", "the_unknown_token_is_never_text", globals()),
     ids=lambda model: type(model).__name__,
 )
 def test_the_unknown_token_is_never_text(model: Any) -> None:

@@ -20,25 +20,7 @@ from tests.support.tables import cases
 
 STRINGS = ["".join(chars) for size in range(5) for chars in itertools.product("aB1- ", repeat=size)]
 
-atoms = st.sampled_from(
-    [
-        "a",
-        "B",
-        "1",
-        "-",
-        ".",
-        "[aB]",
-        "[^a]",
-        r"[\w-]",
-        r"\d",
-        r"\W",
-        r"\s",
-        r"[^\s\d]",
-        "_",
-        r"[^\W\w]",
-        "[0-9a-b]",
-    ]
-)
+atoms = st.sampled_from(cases("regular/regex/compiler", "atoms"))
 places = st.sampled_from(["^", "$", r"\b", r"\B"])
 quantifiers = st.sampled_from(["*", "+", "?", "{2}", "{1,}", "{0,2}", "{1,3}", "*?", "+?", "{0}"])
 
