@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, Response
@@ -15,7 +14,8 @@ from structgen.server.observing import LONGEST, Exchange
 from structgen.server.problems import Problem
 from structgen.server.settings import Settings
 
-_NAME = re.compile(r"[\w.:\[\]-]+")
+_HOST = re.compile(r"(\[[\da-f]*:[\da-f:.]*\]|[\w.-]+)(:\d{0,5})?", re.IGNORECASE)
+_JSON = re.compile(r"application/([\w.-]+\+)?json", re.IGNORECASE)
 MESSAGES = "/v1/messages"
 """The route of Anthropic's interface. Its errors have another form, and its clients read the id from `request-id`."""
 
@@ -64,10 +64,10 @@ class Gate:
             told = f"{quoted(headers['host'])} is no name of this machine"
             remedy = "start the server with --allow-host (Settings.hosts) to be called so, or with a key"
             return Problem(403, f"{told}: {remedy}", "host_not_allowed")
-        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-        is_json = kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json"))
-        if scope["method"] == "POST" and not is_json:
-            told = f"the body is {quoted(kind) if kind else 'of no type'}: send it with Content-Type: application/json"
+        kinds = [kind.partition(";")[0].strip() for kind in headers.getlist("content-type")]
+        if scope["method"] == "POST" and not (kinds and all(map(_JSON.fullmatch, kinds))):
+            kind = quoted(", ".join(kinds)) if any(kinds) else "of no type"
+            told = f"the body is {kind}: send it with Content-Type: application/json"
             return Problem(415, told, "unsupported_media_type")
         return None
 
@@ -76,8 +76,6 @@ class Gate:
         hosts = self._settings.hosts
         if self._settings.api_key is not None or host is None or "*" in hosts or not address or not is_local(address):
             return True
-        try:
-            name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
-        except ValueError:
-            return False
-        return name != "" and _NAME.fullmatch(host) is not None and (is_local(name) or name in map(str.lower, hosts))
+        named = _HOST.fullmatch(host)
+        name = named[1].strip("[]").rstrip(".").lower() if named is not None else ""
+        return name != "" and (is_local(name) or name in map(str.lower, hosts))

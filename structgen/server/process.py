@@ -29,6 +29,8 @@ HEAD = 10
 """Seconds in which the head of a request must come, from its first byte, or from the connection's beginning."""
 IDLE = 30
 """Seconds after which a connection without a request is closed, once it had one."""
+UNREAD = 30
+"""Seconds in which a client must read what is buffered for it, before the connection is closed."""
 LAST_WORDS = 3
 """Seconds that streams have to tell their clients that the server ends."""
 SWITCH = 0.0005
@@ -114,10 +116,12 @@ def require_free(host: str, port: int) -> None:
 class BoundedConnection(H11Protocol):
     """A connection that is closed where the head of a request does not come in time, however its bytes drip.
 
-    uvicorn's own timer runs between two requests only, until the first byte of the second one.
+    It is also closed where the client does not read its answers. uvicorn's own timer runs between two requests only,
+    until the first byte of the second one.
     """
 
     _head: asyncio.TimerHandle | None = None
+    _unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -130,8 +134,19 @@ class BoundedConnection(H11Protocol):
         elif self._head is None:
             self._head = self.loop.call_later(HEAD, self.transport.abort)
 
+    def pause_writing(self) -> None:
+        self._unread = self.loop.call_later(UNREAD, self.transport.abort)
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+        super().resume_writing()
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._forget()
+        if self._unread is not None:
+            self._unread.cancel()
         super().connection_lost(exc)
 
     def on_response_complete(self) -> None:

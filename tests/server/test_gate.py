@@ -71,7 +71,8 @@ def test_a_body_is_json_and_says_so(model):
     """A page of another site may send any other type without asking, also none."""
     with served(model, Settings(name="m")) as server:
         for kind in ("text/plain", "text/plain; x=application/json", "application/x-www-form-urlencoded", "", "json",
-                     "multipart/form-data; boundary=x", "application/jsonx", "x/application/json"):  # fmt: skip
+                     "multipart/form-data; boundary=x", "application/jsonx", "x/application/json",
+                     "application/x www+json", "application/json, text/plain"):  # fmt: skip
             for path in ("/v1/completions", "/v1/chat/completions", "/v1/messages", "/v1/responses", "/tokenize"):
                 answer = fetch(server, "POST", path, BODY, **{"Content-Type": kind, "Origin": "https://evil.example"})
                 assert (answer[0], answer[2]["error"]["code"]) == (415, "unsupported_media_type")
@@ -80,6 +81,8 @@ def test_a_body_is_json_and_says_so(model):
             assert fetch(server, "POST", "/v1/completions", BODY, **{"Content-Type": kind})[0] == 200
         without = head("/v1/completions", len(BODY)).replace(b"Content-Type: application/json\r\n", b"")
         assert b" 415 " in raw(server, without + BODY.encode())
+        for two in (["Content-Type: text/plain"], ["Content-Type: text/plain", "Content-Type: application/json"]):
+            assert b" 415 " in raw(server, head("/v1/completions", len(BODY), *two) + BODY.encode())
         preflight = {"Origin": "https://evil.example", "Access-Control-Request-Method": "POST"}
         _, headers, _ = fetch(server, "OPTIONS", "/v1/completions", **preflight)
         assert "access-control-allow-origin" not in headers
@@ -125,6 +128,14 @@ def test_connections_that_say_nothing_or_half_of_it_are_closed(model, monkeypatc
         assert not open_
         assert dripped > len(connections)
         assert time.monotonic() - began < 10
+        assert fetch(server, "GET", "/health")[0] == 200
+
+
+def test_a_client_that_does_not_read_its_answers_is_closed(model, monkeypatch):
+    monkeypatch.setattr(process, "UNREAD", 0.6)
+    with served(model, Settings(name="m")) as server, socket.create_connection(address(server), timeout=60) as client:
+        with pytest.raises(OSError, match=r"reset|pipe"):
+            client.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" * 10**6)
         assert fetch(server, "GET", "/health")[0] == 200
 
 
