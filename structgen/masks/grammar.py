@@ -94,19 +94,8 @@ class Matcher:
         return self.grammar.is_free(self._places[-1 - back])
 
     def free_tokens(self, before: Iterable[int]) -> tuple[list[int], list[int]]:
-        """What penalties count within free values: nothing if the text is in none.
-
-        Args:
-            before: the tokens of the prompt.
-
-        Returns:
-            Those of the prompt that close no string here; and those of the text that begin and end within free values.
-        """
-        if not self.is_free():
-            return [], []
-        free = [self.grammar.is_free(place) for place in self._places]
-        own = [token for token, one, other in zip(self._tokens, free, free[1:], strict=False) if one and other]
-        return self.grammar.within(self._places[-1], before), own
+        """What penalties count within free values of the prompt's tokens and the text's: `MatcherPlaces.counted`."""
+        return self.grammar.counted(self._places, self._tokens, before)
 
     @property
     def token_ids(self) -> tuple[int, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 
 from structgen.automaton.machine import Automaton
 from structgen.automaton.table_format import (
@@ -19,7 +20,7 @@ from structgen.masks.tested import TestedMask
 from structgen.masks.text_walk import home, longest_token, nearly_covered, spare_room
 from structgen.masks.transitions import Transitions
 from structgen.masks.walk import TESTED
-from structgen.memo import cached_up_to
+from structgen.memo import cached_up_to, once_per_object
 from structgen.vocabulary import Vocabulary
 
 Filled = tuple[Uint32, bool, TestedMask | None]
@@ -105,12 +106,35 @@ class MatcherPlaces(Transitions):
                 place.free = _is_free(self.automaton.tables, place.position & TARGET)
         return place.free
 
-    def within(self, place: MatcherPlace, tokens: Iterable[int]) -> list[int]:
-        """Those of some tokens that close no string, from a place within a free value."""
-        if self.automaton.tables.row(place.position & TARGET)[KIND] >> 4 & 15 == CHARS:  # outside of JSON
-            return list(tokens)
+    def counted(
+        self, places: Sequence[MatcherPlace], tokens: Iterable[int], before: Iterable[int]
+    ) -> tuple[list[int], list[int]]:
+        """What penalties count at the last place of a text: nothing unless it is within a free value.
+
+        Args:
+            places: those before each token, and the last one.
+            tokens: of the text.
+            before: those of the prompt.
+
+        Returns:
+            Those of the prompt and of the text that close no string at the last place. Of the text, those that begin
+            and end within one free value: `", "` closes a string and begins the next.
+        """
+        if not self.is_free(places[-1]):
+            return [], []
+        closers = _closers(self.vocabulary)
+        kinds = [self.is_free(place) and (2 if self._is_text(place) else 1) for place in places]
+        steps = zip(tokens, kinds, kinds[1:], strict=False)
+        own = [each for each, one, other in steps if one == other != 0 and (one == 2 or each not in closers)]
+        if kinds[-1] == 2:
+            return list(before), own
         inside, width = self._slices.free[VALUE].rows[-1], self.vocabulary.width
-        return [each for each in tokens if each < width and inside[each >> 5] >> (each & 31) & 1]
+        prompt = [each for each in before if each < width and inside[each >> 5] >> (each & 31) & 1]
+        return prompt, [each for each in own if each not in closers]
+
+    def _is_text(self, place: MatcherPlace) -> bool:
+        """Is a place within a free value outside of JSON?"""
+        return self.automaton.tables.row(place.position & TARGET)[KIND] >> 4 & 15 == CHARS
 
     def mask(self, position: int) -> Filled:
         """The mask at a position, uint32[words], read-only; whether the text may end there; and a correction, or None.
@@ -232,6 +256,13 @@ class MatcherPlaces(Transitions):
     def mask_nbytes(self) -> int:
         """Bytes held by the cached masks."""
         return sum(self.mask_sizes.values())
+
+
+@once_per_object
+def _closers(vocabulary: Vocabulary) -> frozenset[int]:
+    """The tokens that close a string of JSON, wherever they begin in it."""
+    within = re.compile(rb'(?:[^"\\]|\\.)*\\?', re.DOTALL)
+    return frozenset(token for token in range(vocabulary.width) if not within.fullmatch(vocabulary.token(token)))
 
 
 def _is_free(tables: Tables, state: int) -> bool:

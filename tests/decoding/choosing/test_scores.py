@@ -26,7 +26,8 @@ import structgen as sg
 from structgen.decoding.choosing.choice import Ask, DeviceChooser, HostChooser
 from structgen.decoding.choosing.scores import processed
 from structgen.masks.words import pack
-from structgen.testing import ByteTokenizer, byte_vocabulary, scripted
+from structgen.testing import ByteTokenizer, ScriptedModel, byte_vocabulary, scripted
+from structgen.vocabulary import Vocabulary
 from tests.support.architectures import make
 from tests.support.tables import cases
 
@@ -296,3 +297,15 @@ def test_a_list_of_equal_strings_keeps_its_quotes():
     assert sg.generate(scripted(text), "x", strings, sampling=sampling) == ["red"] * 8
     with pytest.raises(sg.OptionError, match="penalties"):
         sg.Sampling(penalties="none")
+
+
+def test_a_token_that_closes_a_string_and_begins_the_next_is_not_penalised():
+    """It begins and ends within a free value, but not within one."""
+    words = [*(bytes([byte]) for byte in range(256)), b'", "', b"red", b'"]', None]
+    vocabulary = Vocabulary.from_tokens(words, end_ids=[len(words) - 1], width=len(words))
+    text = '["a", "b", "c", "d", "e"]'
+    model = sg.Model(ScriptedModel(text, vocabulary), ByteTokenizer(), vocabulary)
+    strings = {"type": "array", "items": {"type": "string"}}
+    for given in ({"repetition_penalty": 5.0}, {"repetition_penalty": 0.2}, {"frequency_penalty": 50.0}):
+        run = sg.generate(model, text, strings, sampling=sg.Sampling(**given), details=True)
+        assert (run.text, run.token_ids.count(256)) == (text, 4)
