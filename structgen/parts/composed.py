@@ -301,18 +301,22 @@ class Composed(Automaton):
 
     def _called(self, thread: Thread) -> int:
         """The state in which the thread continues in frames of its own; 0 if it has counted something."""
-        if thread.counted or thread.position >> COUNT_SHIFT:
+        after = () if thread.after is None else (partial(self._after, thread.after),)
+        return 0 if thread.counted else self.calls(thread.position, *after)
+
+    def calls(self, position: int, *after: Callable[[], int]) -> int:
+        """The state that continues at a position in frames of its own, and then returns to what `after` gives; 0 if
+        something has been counted there."""
+        frame, returns = position >> FRAME_SHIFT & FRAME_MASK, list[int]()
+        if position >> COUNT_SHIFT:
             return 0
-        frame, frames, returns = thread.position >> FRAME_SHIFT & FRAME_MASK, self.tables.frames, []
         while frame:
-            ret, frame, count = (int(x) for x in frames[frame, :3])
+            ret, frame, count = (int(x) for x in self.tables.frames[frame, :3])
             if count:
                 return 0
             returns.append(ret)
-        if thread.after is not None:
-            returns.append(self._after(thread.after))
-        state = thread.position & TARGET
-        for ret in returns:
+        state = position & TARGET
+        for ret in (*returns, *(each() for each in after)):
             state = self.tables.call(state, ret)
         return state
 

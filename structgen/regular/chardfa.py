@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.memo import BoundedCache, kept_in
-from structgen.regular.chardfa_kernels import ALL, EVERY, NO_LONGEST, SOME, extreme_lengths, product
+from structgen.regular.chardfa_kernels import ALL, EVERY, FAR, NO_LONGEST, SOME, fewest_steps, longest_length, product
 from structgen.regular.minimise import tidy
 from structgen.regular.regex.charsets import SURROGATES
 from structgen.regular.regex.compiler import leading_conditions, listed_texts
@@ -71,19 +71,12 @@ class CharDfa:
     @cached_property
     def shortest(self) -> str:
         """A member with the fewest characters; the empty set has none, and gives the empty text."""
-        begins, known, todo = (
-            dict(zip(self.classes[::-1].tolist(), self.bounds[::-1].tolist(), strict=True)),
-            {0, 1},
-            [(1, "")],
-        )
-        for state, text in todo:
-            if self.final[state]:
-                return text
-            for kind, target in enumerate(self.next[state].tolist()):
-                if target not in known:
-                    known.add(target)
-                    todo.append((target, text + chr(begins[kind])))
-        return ""
+        begins = dict(zip(self.classes[::-1].tolist(), self.bounds[::-1].tolist(), strict=True))
+        steps, text, state = self._steps, "", 1
+        while 0 < steps[state] < FAR:
+            kind = int((steps[self.next[state]] == steps[state] - 1).argmax())
+            text, state = text + chr(begins[kind]), self.next[state, kind]
+        return text
 
     @cached_property
     def kinds(self) -> tuple[tuple[int, ...], NDArray[np.int32]]:
@@ -136,8 +129,13 @@ class CharDfa:
     @cached_property
     def _lengths(self) -> tuple[int, int | None]:
         final = np.array([mask != 0 for mask in self.final], np.int32)
-        minimum, longest = extreme_lengths(self.next, final, *np.zeros((4, len(final)), np.int64))
-        return minimum, None if longest == NO_LONGEST else longest
+        longest = longest_length(self.next, final, *np.zeros((3, len(final)), np.int64))
+        return int(self._steps[1]), None if longest == NO_LONGEST else longest
+
+    @property
+    def _steps(self) -> NDArray[np.int32]:
+        """int32[states]: the fewest characters to an end."""
+        return fewest_steps(self.next[:, 1:], np.array([mask != 0 for mask in self.final]))
 
     @cached_property
     def _lookup(self) -> tuple[list[int], list[int]]:

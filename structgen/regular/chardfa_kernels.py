@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from structgen.kernels import Rows, inner_kernel, kernel
+from structgen.kernels import Rows, kernel
 from structgen.memory import afford
 from structgen.regular.interning import FIRST_ROWS, empty_table, grown_rows, intern
 
@@ -127,58 +127,30 @@ def lower_steps(next_: Rows[Int32], steps: Int32) -> int:
 
 
 @kernel
-def extreme_lengths(
-    next_: Rows[Int32], final: Int32, shortest: Int64, longest: Int64, queue: Int64, degree: Int64
-) -> tuple[int, int]:
-    """The shortest and the longest accepted length of a trimmed, non-empty table; or `NO_LONGEST`.
+def longest_length(next_: Rows[Int32], final: Int32, longest: Int64, queue: Int64, degree: Int64) -> int:
+    """The longest accepted length of a trimmed, non-empty table; or `NO_LONGEST`.
 
-    The plain loop: the lengths of all paths from the start to accepting states. Two passes over the states equal it:
-    breadth-first, which meets each by its shortest path; then each after all states that lead to it, which meets each
-    by its longest path, and does not come to states in or after a cycle.
+    The plain loop: the lengths of all paths from the start to accepting states. Equal to it, each state is visited
+    after all states that lead to it, and so met by its longest path; states in or after a cycle are not visited.
 
     Args:
-        shortest, longest, queue, degree: scratch, zeros for each state.
+        longest, queue, degree: scratch, zeros for each state. `degree` counts the transitions from states that are
+            still to come.
     """
-    _, least = _shortest_way(next_, final, shortest, queue, degree)
+    states, classes = next_.shape
+    for state in range(1, states):
+        for current in range(1, classes):
+            degree[next_[state, current]] += 1
     if degree[1]:  # the start is in a cycle
-        return least, NO_LONGEST
-    count, length = _longest_way(next_, final, longest, queue, degree)
-    return least, (length if count == next_.shape[0] - 1 else NO_LONGEST)
-
-
-@inner_kernel
-def _shortest_way(next_: Rows[Int32], final: Int32, shortest: Int64, queue: Int64, degree: Int64) -> tuple[int, int]:
-    """Breadth-first: the number of states, and the shortest accepted length. `degree` counts the transitions into each
-    state."""
+        return NO_LONGEST
     queue[0] = 1
-    count, done, least = 1, 0, -1
-    while done < count:
-        state = queue[done]
-        done += 1
-        if final[state] and least < 0:
-            least = shortest[state]
-        for current in range(1, next_.shape[1]):
-            target = next_[state, current]
-            if target > 0:
-                degree[target] += 1
-                if degree[target] == 1 and target != 1:
-                    shortest[target] = shortest[state] + 1
-                    queue[count] = target
-                    count += 1
-    return count, least
-
-
-@inner_kernel
-def _longest_way(next_: Rows[Int32], final: Int32, longest: Int64, queue: Int64, degree: Int64) -> tuple[int, int]:
-    """In topological order from the start: the number of states before any cycle, and their longest accepted length.
-    `degree` counts down to the transitions from states that are still to come."""
     count, done, length = 1, 0, 0
     while done < count:
         state = queue[done]
         done += 1
         if final[state] and longest[state] > length:
             length = longest[state]
-        for current in range(1, next_.shape[1]):
+        for current in range(1, classes):
             target = next_[state, current]
             if target > 0:
                 if longest[target] <= longest[state]:
@@ -187,4 +159,4 @@ def _longest_way(next_: Rows[Int32], final: Int32, longest: Int64, queue: Int64,
                 if degree[target] == 0:
                     queue[count] = target
                     count += 1
-    return count, length
+    return length if count == states - 1 else NO_LONGEST

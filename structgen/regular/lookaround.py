@@ -23,7 +23,7 @@ from structgen.regular.regex.nodes import (
     Anchor, Assertion, Atomic, BackReference, Concatenation, Look, Node, everywhere,
 )  # fmt: skip
 from structgen.regular.regex.program import ASSERT, CHAR, MATCH, SPLIT, Assembler, Instruction, without_anchors
-from structgen.regular.regex.subset import EDGE, OTHER, WORD
+from structgen.regular.regex.subset import EDGE, OTHER, WORD, holds
 
 STATE_LIMIT = 2_000
 STEP_LIMIT = 200_000
@@ -159,7 +159,7 @@ class _Determiniser:
                 live.append((place, owed))
                 continue
             nexts = [place + a, place + b] if operation == SPLIT else [place + 1]
-            if operation == ASSERT and not _met(Anchor(a), state.before, after):
+            if operation == ASSERT and not holds(a, state.before, after):
                 continue
             if operation == _BEHIND and not self.languages[a].final[state.behind[self.behind.index(a)]]:
                 continue
@@ -223,15 +223,6 @@ class _Determiniser:
             if moved != self.certain[number]:
                 left.append((number, moved))
         return frozenset(left)
-
-
-def _met(place: Anchor, before: int, after: int) -> bool:
-    """Does an assertion hold between what is before it and what is after it?"""
-    if place is Anchor.START:
-        return before == EDGE
-    if place is Anchor.END:
-        return after == EDGE
-    return ((before == WORD) != (after == WORD)) == (place is Anchor.BOUNDARY)
 
 
 def _smallest(sets: Iterable[Obligations]) -> list[Obligations]:

@@ -66,14 +66,16 @@ def holds(numbers: Numbers, value: int | float) -> bool:
         return False
     if any(holds(other, value) for other in numbers.without):
         return False
-    if numbers.literals is not None:
-        return value in numbers.literals
-    if numbers.integer and point.denominator != 1:
-        return False
+    return value in numbers.literals if numbers.literals is not None else within(point, numbers)
+
+
+def within(value: Fraction, numbers: Numbers) -> bool:
+    """Is `value` within the bounds, and an integer where `integer` is set?"""
+    check_patience()
     low, high = numbers.minimum, numbers.maximum
-    if low is not None and (point < low or (numbers.exclusive_minimum and point == low)):
-        return False
-    return high is None or not (point > high or (numbers.exclusive_maximum and point == high))
+    above = low is None or value > low or (value == low and not numbers.exclusive_minimum)
+    below = high is None or value < high or (value == high and not numbers.exclusive_maximum)
+    return above and below and not (numbers.integer and value.denominator != 1)
 
 
 def _whole(value: int | float) -> int | float:

@@ -163,9 +163,9 @@ class ItemSteps:
                 steps = [step for before in steps for step in self._contained(k, each, *before)]
                 if len(steps) > MAX_OPTIONS:
                     raise LimitExceeded(f"one item may meet more than {MAX_OPTIONS} combinations of contains rules")
-        if plan.few:
-            return [step for item, count in steps for step in self._told(node, item, count)]
-        return [step for before in steps for step in self._split(*before)] if plan.compared else steps
+        if not (plan.few or plan.compared):
+            return steps
+        return [option for step in steps for option in self._by_value(node, *step, few=plan.few)]
 
     def _contained(self, k: int, each: Contains, node: Node, after: Items) -> Iterator[tuple[Node, Items]]:
         """An item that satisfies the rule `each`, and one that does not. Once the count does not matter, any item."""
@@ -178,28 +178,23 @@ class ItemSteps:
             yield self._algebra.node(node, each.value), after._replace(got=counted)
         yield node if each.maximum is None else self._algebra.node(node, self._algebra.negation(each.value)), after
 
-    def _told(self, place: Node, node: Node, after: Items) -> Iterator[tuple[Node, Items]]:
-        """An item whose place has listed values: an option for each that `node`, a part of the place, may have too."""
+    def _by_value(self, place: Node, node: Node, after: Items, *, few: bool) -> Iterator[tuple[Node, Items]]:
+        """An item that may equal an earlier one: an option for each listed value, and one for all other values.
+
+        A listed value that came before must not even begin: once started, it has no other end.
+
+        Args:
+            node: the item's schema, a part of that of its place.
+            few: are all values of the place listed? Otherwise null, true, false and literals are.
+        """
+        values, others = (self._values(place) or (), None) if few else self._values.split(node)
         bits = self._bits[after.arrays]
-        for key, listed in self._values(place) or ():
-            bit, value = 1 << bits[key], listed if node is place else self._algebra.node(node, listed)
+        for key, listed in values:
+            bit, value = 1 << bits[key], self._algebra.node(node, listed) if few and node is not place else listed
             if not after.used & bit:
                 yield value, after._replace(used=after.used | bit)
             elif not after.arrays.unique:
                 yield value, after._replace(repeated=True)
-
-    def _split(self, node: Node, after: Items) -> Iterator[tuple[Node, Items]]:
-        """An item that is compared when it ends: an option for each listed value, and one for all other values.
-
-        The listed values are null, true, false and literals. One that came before must not even begin: once started, it
-        has no other end.
-        """
-        values, others = self._values.split(node)
-        bits = self._bits[after.arrays]
-        for key, value in values:
-            bit = 1 << bits[key]
-            if not (after.used & bit and after.arrays.unique):
-                yield value, after._replace(used=after.used | bit)
         if others is not None:
             yield others, after
 

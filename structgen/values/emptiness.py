@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -115,13 +116,13 @@ class Emptiness:
         """Can the array be closed, now or later?"""
         known = self._closing.get(progress)
         if known is None:
-            known = self._closing[progress] = self._told(self.items.closes(progress, self._closing))
+            known = self._closing[progress] = self._answer(self.items.closes(progress, self._closing))
         return known
 
     @cached_method
     def inhabited(self, objects: Objects) -> Inhabited:
         """Which members these objects can have."""
-        return self._told(self.members.inhabited(objects))
+        return self._answer(self.members.inhabited(objects))
 
     def next_members(self, node: Node, after: Members, marks: int) -> Options:
         """The options of a member whose name has these marks, after which the object can still be closed."""
@@ -138,25 +139,13 @@ class Emptiness:
         """Finds the declared members that may come next in objects of a set without existential rules."""
         return OpenMembers(objects, self)
 
-    def _told(self, asking: Asking[T]) -> T:
-        """Runs a generator that asks which nodes are empty, and returns its result."""
-        answer: bool | None = None
-        while True:
-            check_patience()
-            try:
-                wanted = next(asking) if answer is None else asking.send(answer)
-            except StopIteration as stop:
-                result: T = stop.value
-                return result
-            answer = self(wanted)
-
-    def _answer(self, question: Asking[bool], subject: Node | None = None) -> bool:
-        """Answers a question (about the node `subject`), and all questions that it asks.
+    def _answer(self, asking: Asking[T], subject: Node | None = None) -> T:
+        """Answers a question (about the node `subject`), and all questions about nodes that it asks.
 
         A node that waits for its own answer is assumed to be empty. For each question on the stack, `lowest` holds the
         lowest stack index of a node that was assumed to be empty for it.
         """
-        stack: list[tuple[Asking[bool], Node | None]] = [(question, subject)]
+        stack: list[tuple[Asking[Any], Node | None]] = [(asking, subject)]
         lowest = [_NONE]
         places: dict[Node | None, int] = {subject: 0}
         answer: bool | None = None
@@ -166,12 +155,13 @@ class Emptiness:
             try:
                 wanted = next(question) if answer is None else question.send(answer)
             except StopIteration as stop:
-                answer = bool(stop.value)
-                self._settle(subject, answer, len(stack) - 1, lowest)
+                answer = stop.value
+                self._settle(subject, bool(answer), len(stack) - 1, lowest)
                 stack.pop()
                 del places[subject]
                 if not stack:
-                    return answer
+                    result: T = stop.value
+                    return result
                 continue
             if wanted in places:
                 lowest[-1] = min(lowest[-1], places[wanted])

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Hashable, Sequence
-from fractions import Fraction
+from collections.abc import Hashable
 from typing import Any
 
-from structgen.values.sets.numbers import number_count
+from structgen.values.sets.numbers import few_numbers, number_count
 from structgen.values.sets.strings import allowed_literals, members, string_count, string_language, string_predicate
-from structgen.values.sets.multiples import common_step
 from structgen.memo import cached_method
 from structgen.schema.algebra import is_empty
 from structgen.json_text.lexer import canonical
 from structgen.schema.leaves import literal_shapes
 from structgen.schema.normal import Arrays, Listed, Node, Numbers, Objects, Shape, Strings
-from structgen.schema.scalars import by_spelling, holds
 
 FEW = 64
 """The largest number of values that are listed one by one."""
@@ -76,7 +72,7 @@ class FewValues:
     def _of_shape(self, shape: Shape) -> list[Any] | None:
         values: list[Any] = [w for w, there in ((None, shape.null), (True, shape.true), (False, shape.false)) if there]
         parts = (
-            () if shape.numbers is None else few_numbers(shape.numbers),
+            () if shape.numbers is None else few_numbers(shape.numbers, FEW),
             () if shape.strings is None else few_strings(shape.strings),
             () if shape.arrays is None else self._of_arrays(shape.arrays),
             () if shape.objects is None else self._of_objects(shape.objects),
@@ -165,24 +161,6 @@ def _split_shape(shape: Shape) -> tuple[Shape, Shape]:
     listed, number_set = (numbers, None) if numbers is not None and numbers.literals is not None else (None, numbers)
     others = Shape(numbers=number_set, strings=text_set, arrays=shape.arrays, objects=shape.objects)
     return Shape(shape.null, shape.true, shape.false, listed, texts), others
-
-
-def few_numbers(numbers: Numbers) -> tuple[int | float, ...] | None:
-    """The numbers of the set; None when there are more than `FEW`, or when they cannot be listed."""
-    if by_spelling(numbers) and not numbers.plain:
-        return None
-    if numbers.literals is not None:
-        listed: Sequence[int | float] = numbers.literals
-    else:
-        low, high = numbers.minimum, numbers.maximum
-        step = common_step((*numbers.multiples, *([Fraction(1)] if numbers.integer else [])))
-        if step is None or low is None or high is None or (high - low) / step > 4 * FEW:
-            return None
-        first, last = math.ceil(low / step), math.floor(high / step)
-        multiples = [step * k for k in range(first, last + 1)]
-        listed = [int(each) if each.denominator == 1 else float(each) for each in multiples]
-    kept = tuple(value for value in listed if holds(numbers, value))
-    return kept if len(kept) <= FEW else None
 
 
 def few_strings(strings: Strings) -> tuple[str, ...] | None:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 from structgen.automaton.table_format import (
-    COUNT_SHIFT, DONE, FRAME_MASK, FRAME_SHIFT, NOTHING, POP, TARGET, merged_edges,
+    DONE, NOTHING, POP, merged_edges,
 )  # fmt: skip
 from structgen.memo import Numbering, cached_method
 from structgen.parts.composed import Composed, refuse
@@ -125,7 +125,8 @@ class ByteLexers:
     def state(self, lexemes: tuple[Lexeme, ...]) -> int:
         """The state of the tables in which a lexer reads on with these lexemes."""
         if len(lexemes) == 1 and lexemes[0].terminal != END and self._is_clear(lexemes[0].terminal):
-            called = self._called(lexemes[0])
+            slot, terminal, position = lexemes[0]
+            called = position != DONE and self._automaton.calls(position, partial(self._end, slot, terminal))
             if called:
                 return called
         if all(self._over(each.position) and not any(self._column(each.position)) for each in lexemes):
@@ -145,22 +146,6 @@ class ByteLexers:
             assert isinstance(after, Lexing)
             left.add(Lexeme(after.slot, after.terminal, position))
         return self.state(tuple(sorted(left))) if left else 0
-
-    def _called(self, lexeme: Lexeme) -> int:
-        """The state in which a lexeme continues in frames of its own; 0 if characters are counted in it."""
-        tables, position = self._automaton.tables, lexeme.position
-        frame, returns = position >> FRAME_SHIFT & FRAME_MASK, list[int]()
-        if position >> COUNT_SHIFT or position == DONE:
-            return 0
-        while frame:
-            ret, frame, count = (int(x) for x in tables.frames[frame, :3])
-            if count:
-                return 0
-            returns.append(ret)
-        state = position & TARGET
-        for ret in (*returns, self._end(lexeme.slot, lexeme.terminal)):
-            state = tables.call(state, ret)
-        return state
 
     @cached_method
     def _end(self, slot: int, terminal: int) -> int:

@@ -206,7 +206,7 @@ class LazyTable:
 
 
 @inner_kernel
-def _holds(place: int, before: int, after: int) -> bool:
+def holds(place: int, before: int, after: int) -> bool:
     """Does an assertion hold between what is before and after it: EDGE, OTHER or WORD?"""
     if place == START:
         return before == EDGE
@@ -267,7 +267,7 @@ def _closure(code: Rows[Int64], rows: Rows[Int64], state: int, after: int, scrat
             stack[top + 1] = here + code[here, 2]
             top += 2
         elif operation == ASSERT:
-            if _holds(operand, before, after):
+            if holds(operand, before, after):
                 stack[top] = here + 1
                 top += 1
         else:

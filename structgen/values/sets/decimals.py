@@ -23,6 +23,7 @@ from structgen.values.sets.intervals import (
     ANY, BOUNDS, CLASSES, COLUMNS, EXPONENT, POINT, End, Rows, integer_rows, interval_rows,
 )  # fmt: skip
 from structgen.schema.normal import Numbers
+from structgen.schema.scalars import within
 
 _COLUMN_OF = {char: column for column, char in enumerate("0123456789-.", 1)}
 _ZEROS = 2
@@ -184,15 +185,6 @@ def _as_float(value: int | float | Fraction) -> str:
         return json.dumps(float(value)) if float(value) == value else ""
     except OverflowError:  # an integer beyond the range of floats
         return ""
-
-
-def within(value: Fraction, numbers: Numbers) -> bool:
-    """Whether `value` is within the bounds, and an integer where `integer` is set."""
-    check_patience()
-    low, high = numbers.minimum, numbers.maximum
-    above = low is None or value > low or (value == low and not numbers.exclusive_minimum)
-    below = high is None or value < high or (value == high and not numbers.exclusive_maximum)
-    return above and below and not (numbers.integer and value.denominator != 1)
 
 
 def _written(texts: Iterable[str], floats: Iterable[str]) -> CharDfa:

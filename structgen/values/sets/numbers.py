@@ -21,11 +21,11 @@ from structgen.regular.chardfa import LANGUAGES, CharDfa, combine, complement, f
 from structgen.values.sets.multiples import common_step, multiples_dfa
 from structgen.values.sets.decimals import (
     DIGITS_ALONE, EXACT_DIGITS, LARGEST_WHOLE, WHOLE_DIGITS, exact_decimal, held_exactly_dfa, is_held_exactly,
-    number_dfa, spellings, within,
+    number_dfa, spellings,
 )  # fmt: skip
 from structgen.errors import LimitExceeded
 from structgen.schema.normal import Listed, Numbers
-from structgen.schema.scalars import by_spelling
+from structgen.schema.scalars import by_spelling, within
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -251,7 +251,7 @@ def _grid(numbers: Numbers, limit: int) -> list[Fraction] | None:
     `without` is ignored.
     """
     if numbers.literals is not None:
-        values = {Fraction(exact_decimal(value)) for value in numbers.literals}
+        values = dict.fromkeys(Fraction(exact_decimal(value)) for value in numbers.literals)
         others = replace(numbers, literals=None)
         return [value for value in values if _in_set(others, value)] if len(values) <= limit else None
     low, high = numbers.minimum, numbers.maximum
@@ -267,6 +267,15 @@ def _grid(numbers: Numbers, limit: int) -> list[Fraction] | None:
         return None
     inside = [value for value in (step * factor for factor in range(first, last + 1)) if within(value, numbers)]
     return inside if len(inside) <= limit else None
+
+
+def few_numbers(numbers: Numbers, limit: int) -> list[int | float] | None:
+    """The numbers of the set; None when there are more than `limit`, or when they cannot be listed."""
+    values = None if by_spelling(numbers) and not numbers.plain else _grid(numbers, 4 * limit)
+    if values is None:
+        return None
+    listed = [int(value) if value.denominator == 1 else float(value) for value in values if _has(numbers, value)]
+    return listed if len(listed) <= limit else None
 
 
 @lru_cache(1024)
