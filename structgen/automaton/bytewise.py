@@ -14,7 +14,7 @@ from structgen.automaton.table_format import (
 )  # fmt: skip
 from structgen.kernels import kernel, view_int64, view_uint8
 
-Answer = Callable[[Check, bool], bool]
+CheckAnswer = Callable[[Check, bool], bool]
 """Answers a check. The second argument tells whether the current byte was read before the check is asked."""
 
 
@@ -89,7 +89,7 @@ class Bytewise:
         self._out: Int64 = np.zeros(256, np.int64)
         self._address = int(self._out.ctypes.data)
 
-    def step(self, position: int, byte: int, answer: Answer) -> int:
+    def step(self, position: int, byte: int, answer: CheckAnswer) -> int:
         """The position after a byte; 0 if the byte is refused."""
         while True:
             if self._bytes(position, byte, byte):
@@ -116,7 +116,7 @@ class Bytewise:
                 return first, True
             automaton.provide()
 
-    def successors(self, position: int, answer: Answer) -> Int64:
+    def successors(self, position: int, answer: CheckAnswer) -> Int64:
         """int64[256]: the position after each byte; 0 if the byte is refused."""
         first = 0
         targets: Int64 = np.zeros(256, np.int64)
@@ -128,7 +128,7 @@ class Bytewise:
         targets[first:] = self._out[first:]
         return targets
 
-    def over(self, position: int, answer: Answer) -> bool:
+    def over(self, position: int, answer: CheckAnswer) -> bool:
         """May the text, started at frame 0, end here?"""
         automaton, machine = self._automaton, self._automaton.tables.machine
         while position:
@@ -152,7 +152,7 @@ class Bytewise:
             first = stopped + 256
             automaton.provide()
 
-    def _answered(self, answer: Answer, *, taken: bool) -> int:
+    def _answered(self, answer: CheckAnswer, *, taken: bool) -> int:
         """The state to which the test that has stopped a walk leads; 0 if it refuses."""
         automaton, machine = self._automaton, self._automaton.tables.machine
         test, frame = machine[Machine.argument], machine[Machine.tested_frame]
@@ -160,7 +160,7 @@ class Bytewise:
         state = int(automaton.tables.states[test, A if holds else B])
         return packed(state, frame) if state else 0
 
-    def settled(self, position: int, answer: Answer) -> int:
+    def settled(self, position: int, answer: CheckAnswer) -> int:
         """The position after what a state does on arrival; 0 if a check refuses there."""
         automaton, machine = self._automaton, self._automaton.tables.machine
         while position:

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from structgen.chat.pieces import Blank, Maybe, OneOf, Slot, Spelling, one_of
 from structgen.chat.spellings import ALLOWED_BLANKS, canonical
 from structgen.memo import cached_method
-from structgen.parts.parts import Either, Loop, Plan, Series, Words
+from structgen.parts.parts import Either, Loop, Plan, RegularPart, Series
 from structgen.parts.special import Fixed, Special
 from structgen.regular.chardfa import from_pattern
 from structgen.vocabulary.vocabulary import special_text
@@ -58,7 +58,7 @@ class Literals:
         """Any white space, of a bounded length; `text` if spellings are exact."""
         if self.exact:
             return self.plan(text) if text else Series(())
-        return Words(from_pattern(self._blanks, anchored=True), blank=True)
+        return RegularPart(from_pattern(self._blanks, anchored=True), blank=True)
 
     def is_token(self, text: str) -> bool:
         """Is a text the name of a special token?"""

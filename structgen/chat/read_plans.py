@@ -19,7 +19,7 @@ from structgen.chat.pieces import TAG, Blank, Maybe, Slot, Spelling
 from structgen.chat.reading import Event, Happens, JsonText, Later, Peek, Role, Told
 from structgen.chat.spellings import WHITE, canonical, firsts, pattern
 from structgen.chat.turn_plans import TurnPlans, free_words
-from structgen.parts.parts import Either, Plan, Series, Words
+from structgen.parts.parts import Either, Plan, RegularPart, Series
 from structgen.parts.special import Fixed
 from structgen.regular.chardfa import from_pattern
 from structgen.regular.texts import escaped
@@ -179,6 +179,6 @@ def _present(spelling: Spelling) -> Spelling:
 
 
 _CERTAIN = Event(Happens.CERTAIN)
-_NO_ITEMS = Words(from_pattern(rf"{WHITE}*\[{WHITE}*\]{WHITE}*", anchored=True))
-_NOTHING = Words(from_pattern(rf"{WHITE}*(?:\[{WHITE}*\]{WHITE}*)?", anchored=True))
-_ID = Words(from_pattern("[A-Za-z0-9_-]*", anchored=True))
+_NO_ITEMS = RegularPart(from_pattern(rf"{WHITE}*\[{WHITE}*\]{WHITE}*", anchored=True))
+_NOTHING = RegularPart(from_pattern(rf"{WHITE}*(?:\[{WHITE}*\]{WHITE}*)?", anchored=True))
+_ID = RegularPart(from_pattern("[A-Za-z0-9_-]*", anchored=True))

@@ -18,7 +18,19 @@ from functools import cached_property, reduce
 from typing import Any, NamedTuple
 
 from structgen.automaton.machine import Automaton
-from structgen.parts.parts import Either, Entered, Families, Loop, Part, Plan, RulePlan, Series, Switch, Texts, Words
+from structgen.parts.parts import (
+    Either,
+    Entered,
+    Families,
+    Loop,
+    Part,
+    Plan,
+    RegularPart,
+    RulePlan,
+    Series,
+    Switch,
+    Texts,
+)
 from structgen.parts.special import Fixed
 
 
@@ -258,7 +270,7 @@ class TurnMachine:
 
     def step(self, leaf: Any, state: Any, char: str) -> Any:
         """Returns the state of a leaf after a character; None if it refuses it."""
-        if isinstance(leaf, Words):
+        if isinstance(leaf, RegularPart):
             return leaf.language.state_after(char, 1 if state is _BEGUN else state) or None
         if isinstance(leaf, Fixed):
             place = 0 if state is _BEGUN else state
@@ -280,7 +292,7 @@ class TurnMachine:
 
     def outcome(self, leaf: Any, state: Any) -> int:
         """Returns whether a leaf may end in a state: a number from 0, that of a text among several; else -1."""
-        if isinstance(leaf, Words):
+        if isinstance(leaf, RegularPart):
             return 0 if leaf.language.final[1 if state is _BEGUN else state] else -1
         if isinstance(leaf, Fixed):
             return 0 if state == len(leaf.text) else -1
@@ -292,7 +304,7 @@ class TurnMachine:
         """May a leaf take another character?"""
         if state is _BEGUN:
             return True
-        return bool(leaf.language.next[state].any()) if isinstance(leaf, Words) else self.outcome(leaf, state) < 0
+        return bool(leaf.language.next[state].any()) if isinstance(leaf, RegularPart) else self.outcome(leaf, state) < 0
 
     def then(self, plan: Plan, count: int, told: Told | None, after: _After | None) -> _After:
         """Returns what comes after a leaf; for equal ones, the same object."""

@@ -12,7 +12,7 @@ from structgen.chat.literals import Literals, optional
 from structgen.chat.pieces import Maybe, OneOf, Slot, Spelling
 from structgen.chat.spellings import has_slot, orders
 from structgen.memo import cached_method
-from structgen.parts.parts import Either, Loop, Plan, Series, Words, by_text
+from structgen.parts.parts import Either, Loop, Plan, RegularPart, Series, by_text
 from structgen.regular.texts import free_text
 
 
@@ -113,6 +113,6 @@ class TurnPlans(ABC):
 
 
 @lru_cache(256)
-def free_words(patterns: tuple[str, ...]) -> Words:
+def free_words(patterns: tuple[str, ...]) -> RegularPart:
     """Returns the texts in which none of the patterns is found."""
-    return Words(free_text((), patterns, 0))
+    return RegularPart(free_text((), patterns, 0))

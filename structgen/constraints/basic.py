@@ -27,7 +27,7 @@ from structgen.errors import OptionError, quoted
 from structgen.masks.grammar import Grammar
 from structgen.memory import bounded
 from structgen.options import Whitespace
-from structgen.parts.parts import JsonValue, Plan, Words
+from structgen.parts.parts import JsonValue, Plan, RegularPart
 from structgen.regular.chardfa import CharDfa, from_pattern, literals
 from structgen.regular.patterns import pattern_language, pattern_predicate
 from structgen.regular.quotes import MissingSource, Source
@@ -218,7 +218,7 @@ class Regex(Uncompiled):
 
     def plan(self) -> Plan:
         """The texts as a part of a composition."""
-        return Words(*self._counted())
+        return RegularPart(*self._counted())
 
     def _counted(self) -> tuple[CharDfa, int | None]:
         """The set of texts without the greatest length, and that length; None where the set has it."""
@@ -276,7 +276,7 @@ class Choice(Uncompiled):
 
     def plan(self) -> Plan:
         """The texts as a part of a composition."""
-        return Words(self.language())
+        return RegularPart(self.language())
 
     def language(self) -> CharDfa:
         """The set of texts."""

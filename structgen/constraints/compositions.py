@@ -18,8 +18,8 @@ from structgen.errors import OptionError, quoted
 from structgen.masks.grammar import Grammar
 from structgen.memory import bounded
 from structgen.parts.composed import Composed
-from structgen.parts.earley.part import Grammar as GrammarPart
-from structgen.parts.parts import Either, Loop, Plan, RulePlan, Series, Texts, Words, parts_of
+from structgen.parts.earley.part import GrammarPart
+from structgen.parts.parts import Either, Loop, Plan, RegularPart, RulePlan, Series, Texts, parts_of
 from structgen.parts.special import Fixed, Special, StoppedText, tokens_of, with_tokens
 from structgen.regular.chardfa import CharDfa, literals
 from structgen.regular.texts import escaped, free_text
@@ -202,7 +202,7 @@ class Text(Composition):
         if not self._fits(opened if any(token.needed for token in tokens) else closed):
             raise OptionError(f"{quoted(self)}: there is no such text")
         limits = part_limits(self.max_tokens, self.temperature)
-        made: Plan = Words(closed, self.max_chars, limits=limits)
+        made: Plan = RegularPart(closed, self.max_chars, limits=limits)
         if tokens:
             made = StoppedText(closed, opened, tokens, self.max_chars, limits)
         return RulePlan(self.name, made, self.name, literals(self.stop) if self.stop else None) if self.name else made
@@ -357,4 +357,4 @@ def as_part(given: Any, name: str = "") -> Composable | str:
 def _plan(part: Composable | str) -> Plan:
     if isinstance(part, Composable):
         return part.plan()
-    return Words(Choice((part,)).language()) if part else Series(())
+    return RegularPart(Choice((part,)).language()) if part else Series(())

@@ -17,7 +17,7 @@ from structgen.automaton.tables import Tables
 from structgen.constraints.basic import Constraint, JsonSchema
 from structgen.constraints.compositions import Composition
 from structgen.decoding.ahead.forced import Spans
-from structgen.endings.closing import Speller
+from structgen.endings.closing import TokenSpeller
 from structgen.endings.nesting import nested
 from structgen.errors import OptionError, SchemaError
 from structgen.masks import Grammar
@@ -40,7 +40,17 @@ DROPPED_BYTES = 32 << 20
 of which large tables are one."""
 FAILED_BYTES = 4 << 20
 """What a compilation that came to a limit or was interrupted is taken to leave."""
-_SHARED = type, ModuleType, BuiltinFunctionType, Vocabulary, Canonical, Speller, Slices, Tables, memoryview  # of tables
+_SHARED = (
+    type,
+    ModuleType,
+    BuiltinFunctionType,
+    Vocabulary,
+    Canonical,
+    TokenSpeller,
+    Slices,
+    Tables,
+    memoryview,
+)  # of tables
 
 
 @dataclass(slots=True)

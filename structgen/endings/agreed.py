@@ -62,7 +62,7 @@ def agrees(listener: Listener | None, state: Any, text: bytes) -> bool:
 
 
 @dataclass(slots=True)
-class Effort:
+class SearchEffort:
     """What searches may still spend. Time is the CPU time of this thread, so that the result is the same on a busy
     machine."""
 
@@ -187,7 +187,7 @@ class EndSearch:
             step = _PartialText(position, text[: taken + 1], None)
         return step
 
-    def ends(self, weight: int, steps: int, effort: Effort) -> Iterator[bytes]:
+    def ends(self, weight: int, steps: int, effort: SearchEffort) -> Iterator[bytes]:
         """Yields ends that all tests and the listener agree to, the shortest first.
 
         Args:

@@ -19,7 +19,7 @@ import numpy as np
 
 from structgen.endings.fewest_bytes import Distances
 from structgen.endings.frame_search import Exit, NoWayOut
-from structgen.endings.agreed import ByteLeads, Effort, EndSearch, Listener, agrees
+from structgen.endings.agreed import ByteLeads, SearchEffort, EndSearch, Listener, agrees
 from structgen.masks.grammar import Grammar, Matcher
 from structgen.masks.string_slices import Uint32
 from structgen.masks.words import pack
@@ -52,7 +52,7 @@ class Closing:
         self._ends: BoundedCache[int, Exit | None] = BoundedCache(MAX_ENDS_KEPT)
         self._grammar = grammar
         self._distances = Distances(grammar.automaton)
-        self.speller = Speller.of(grammar.vocabulary)
+        self.speller = TokenSpeller.of(grammar.vocabulary)
         self._leads = ByteLeads(grammar, self.speller.single)
 
     @staticmethod
@@ -137,7 +137,7 @@ class Closing:
         self,
         matcher: Matcher,
         listener: Listener | None = None,
-        effort: Effort | None = None,
+        effort: SearchEffort | None = None,
         maximum: int = MAX_BYTES,
         searches: Sequence[tuple[int, int]] = SEARCHES,
         spell: Spell | None = None,
@@ -163,7 +163,7 @@ class Closing:
         if tokens is not None:
             return tokens
         for weight, steps in searches:
-            tokens = self._fitting(search.ends(weight, steps, effort or Effort()), maximum, spell)
+            tokens = self._fitting(search.ends(weight, steps, effort or SearchEffort()), maximum, spell)
             if tokens is not None:
                 break
         return tokens
@@ -200,7 +200,7 @@ def closing_tokens(matcher: Matcher) -> list[int] | None:
     return [] if matcher.finished else Closing.of(matcher.grammar).tokens(matcher)
 
 
-class Speller:
+class TokenSpeller:
     """Spells texts in the fewest tokens of a vocabulary.
 
     Attributes:
@@ -226,9 +226,9 @@ class Speller:
 
     @staticmethod
     @once_per_object
-    def of(vocabulary: Vocabulary) -> Speller:
+    def of(vocabulary: Vocabulary) -> TokenSpeller:
         """The speller of a vocabulary. It is made once."""
-        return Speller(vocabulary)
+        return TokenSpeller(vocabulary)
 
     @cached_method
     def starting(self, first: bytes) -> Uint32:

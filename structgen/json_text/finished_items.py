@@ -20,7 +20,7 @@ from structgen.json_text.lexer import canonical
 FEW = 32
 """Up to this many rests are listed without looking at the tokens."""
 
-Level = tuple[bool, int, str | None, bool]
+HoleLevel = tuple[bool, int, str | None, bool]
 """A container on the path to a hole: is it an object; the number of its members; the name of the open member; is a
 member open?"""
 
@@ -91,7 +91,7 @@ class Earlier:
         self.first_container: float = inf
         # The containers around a hole -> the first index. These and the hashes of the values next to the hole -> the
         # first index of a whole container, and the scalars.
-        self._shapes: dict[tuple[Level, ...], int] = {}
+        self._shapes: dict[tuple[HoleLevel, ...], int] = {}
         self._whole: dict[tuple[Hashable, ...], int] = {}
         self._scalars: dict[tuple[Hashable, ...], Scalars] = {}
 
@@ -100,7 +100,7 @@ class Earlier:
         place = self.count
         if isinstance(item, (dict, list)):
             self.first_container = min(self.first_container, place)
-        stack: list[tuple[Any, tuple[Level, ...], tuple[Hashable, ...]]] = [(item, (), ())]
+        stack: list[tuple[Any, tuple[HoleLevel, ...], tuple[Hashable, ...]]] = [(item, (), ())]
         while stack:
             value, shape, path = stack.pop()
             if not isinstance(value, (dict, list)):
@@ -108,7 +108,7 @@ class Earlier:
                 self._scalars.setdefault(path, Scalars()).add(place, value)
                 continue
             is_object, size = isinstance(value, dict), len(value)
-            level: Level = is_object, size, None, False
+            level: HoleLevel = is_object, size, None, False
             self._shapes.setdefault((*shape, level), place)
             self._whole.setdefault((*path, level, _hash_of(value)), place)
             if isinstance(value, dict):
@@ -138,7 +138,7 @@ class Earlier:
             equals the innermost one? False if no item matches, or if a member's value comes next: then only a token
             that contains the whole value could complete it.
         """
-        shape: list[Level] = []
+        shape: list[HoleLevel] = []
         for inner in reversed(within):
             open_ = pending or inner is not within[0]
             if inner.is_object and open_ == (inner.name is None):

@@ -26,7 +26,7 @@ _STOPS = re.compile(rb'["\\]')
 _HIGH = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\?u?[dD]?[c-fC-F]?[0-9a-fA-F]{0,2}\Z")
 
 
-class Piece(NamedTuple):
+class StringPiece(NamedTuple):
     """Part of a wanted string."""
 
     kind: int  # OPEN, TEXT or CLOSE
@@ -59,13 +59,13 @@ class StringFinder:
         """Is a value at a JSON pointer wanted?"""
         return self._matches is None or _is_match(self._matches, pointer)
 
-    def feed(self, scan: Scan, text: bytes, base: int) -> tuple[Scan, list[Piece]]:
+    def feed(self, scan: Scan, text: bytes, base: int) -> tuple[Scan, list[StringPiece]]:
         """The scan after further bytes, and the pieces of the wanted values.
 
         Args:
             base: the offset of the bytes in the whole text.
         """
-        pieces: list[Piece] = []
+        pieces: list[StringPiece] = []
         data, offset = scan.rest + text, 0
         base -= len(scan.rest)
         scan = Scan(scan.mode, scan.frame)
@@ -74,7 +74,7 @@ class StringFinder:
             scan, offset = read(scan, data, offset, base, pieces)
         return scan, pieces
 
-    def _between(self, scan: Scan, data: bytes, offset: int, base: int, pieces: list[Piece]) -> tuple[Scan, int]:
+    def _between(self, scan: Scan, data: bytes, offset: int, base: int, pieces: list[StringPiece]) -> tuple[Scan, int]:
         """Reads up to and including the next quote, bracket, colon or comma."""
         frame, sign = scan.frame, _STRUCTURE.search(data, offset)
         if sign is None:
@@ -85,10 +85,10 @@ class StringFinder:
             return Scan(NAME, frame), sign.end()
         if self._matches is not None and not self.finds(pointer_of(path_of(frame))):
             return Scan(ASIDE, frame), sign.end()
-        pieces.append(Piece(OPEN, b"", base + sign.end()))
+        pieces.append(StringPiece(OPEN, b"", base + sign.end()))
         return Scan(VALUE, frame), sign.end()
 
-    def _inside(self, scan: Scan, data: bytes, offset: int, base: int, pieces: list[Piece]) -> tuple[Scan, int]:
+    def _inside(self, scan: Scan, data: bytes, offset: int, base: int, pieces: list[StringPiece]) -> tuple[Scan, int]:
         """Reads up to and including the closing quote of a string, or to the end of the data."""
         mode, frame, start = scan.mode, scan.frame, offset
         while True:
@@ -96,15 +96,15 @@ class StringFinder:
             end = len(data) if stop is None else stop.start()
             if mode == NAME and self._is_wanted(data[start:end], whole=stop is not None and stop[0] == b'"'):
                 mode, offset = VALUE, start
-                pieces.append(Piece(OPEN, b"", base + start))
+                pieces.append(StringPiece(OPEN, b"", base + start))
                 continue
             if mode == VALUE and end > offset:
-                pieces.append(Piece(TEXT, data[offset:end], base + offset))
+                pieces.append(StringPiece(TEXT, data[offset:end], base + offset))
             if stop is None:
                 return Scan(mode, frame, data[start:] if mode == NAME else b""), end
             if stop[0] == b'"':
                 if mode == VALUE:
-                    pieces.append(Piece(CLOSE, b"", base + end))
+                    pieces.append(StringPiece(CLOSE, b"", base + end))
                 if frame is not None and frame.key is None:
                     frame = frame._replace(key=_name(data[start:end]))
                 return Scan(BETWEEN, frame), end + 1
@@ -112,7 +112,7 @@ class StringFinder:
             if escape is None or (escape.end() == end + 6 and _HIGH.match(data, end)):  # more of it has to come
                 return Scan(mode, frame, data[start if mode == NAME else end :]), len(data)
             if mode == VALUE:
-                pieces.append(Piece(TEXT, decoded(escape[0]), base + end, one=True))
+                pieces.append(StringPiece(TEXT, decoded(escape[0]), base + end, one=True))
             offset = escape.end()
 
     def _is_wanted(self, spelled: bytes, *, whole: bool) -> bool:

@@ -32,7 +32,7 @@ class Budgets(Protocol):
         ...
 
 
-class Nested(Protocol):
+class DepthLimit(Protocol):
     """Keeps the masks of a grammar within a depth, see `endings.nesting`.
 
     Attributes:

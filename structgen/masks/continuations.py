@@ -28,7 +28,7 @@ KNOWN_MASKS = 1 << 10
 KNOWN_FEW = 1 << 12
 """Positions for which the tokens are cached, if they are few."""
 
-Place = tuple[int, CanonicalState]
+TextPlace = tuple[int, CanonicalState]
 
 
 class Continuations:
@@ -36,8 +36,8 @@ class Continuations:
 
     def __init__(self, grammar: Grammar, canonical: Canonical) -> None:
         self._grammar, self._canonical = grammar, canonical
-        self._known = BoundedCache[Place, bool](KNOWN_PLACES)
-        self._live = BoundedCache[Place, Words | None](KNOWN_MASKS)
+        self._known = BoundedCache[TextPlace, bool](KNOWN_PLACES)
+        self._live = BoundedCache[TextPlace, Words | None](KNOWN_MASKS)
         self._few = BoundedCache[int, list[int] | None](KNOWN_FEW)
 
     @classmethod

@@ -14,7 +14,7 @@ from structgen.automaton.writing.strings import VALUE
 from structgen.automaton.writing.text_loops import QUOTED_BITS
 from structgen.errors import DeadEnd
 from structgen.masks.alike import alike
-from structgen.masks.budgets import Nested
+from structgen.masks.budgets import DepthLimit
 from structgen.masks.string_slices import Uint32
 from structgen.masks.tested import TestedMask
 from structgen.masks.text_walk import home, longest_token, nearly_covered, spare_room
@@ -68,7 +68,7 @@ class MatcherPlaces(Transitions):
         nesting: keeps masks within a depth; None for any depth.
     """
 
-    nesting: Nested | None = None
+    nesting: DepthLimit | None = None
 
     def __init__(self, automaton: Automaton, vocabulary: Vocabulary) -> None:
         super().__init__(automaton, vocabulary)

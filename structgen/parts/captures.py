@@ -23,7 +23,7 @@ from structgen.parts.composed import Composed
 from structgen.parts.parts import (
     Either,
     Loop,
-    Nested,
+    NestedPart,
     Part,
     Plan,
     RulePlan,
@@ -31,7 +31,7 @@ from structgen.parts.parts import (
     Switch,
     Texts,
     Unordered,
-    Words,
+    RegularPart,
     plans_in,
 )
 from structgen.regular.chardfa import CharDfa
@@ -56,7 +56,7 @@ class Captured(NamedTuple):
     end: int
 
 
-class _Read(NamedTuple):
+class _PartRead(NamedTuple):
     """A reading of a plan up to a place.
 
     Attributes:
@@ -109,7 +109,7 @@ def _flat(tree: Any) -> Iterator[tuple[str, int, int]]:
                 stack += reversed(each)
 
 
-Found = Callable[[_Read], None]
+Found = Callable[[_PartRead], None]
 
 
 class _Chart:
@@ -117,7 +117,7 @@ class _Chart:
 
     def __init__(self, data: bytes) -> None:
         self._data = data
-        self._begun: dict[tuple[Any, int], tuple[dict[int, _Read], list[Found]]] = {}
+        self._begun: dict[tuple[Any, int], tuple[dict[int, _PartRead], list[Found]]] = {}
         self._left: list[Callable[[], None]] = []
         self._grammars: dict[Part, Grammar] = {}
         chars = data.decode("utf-8", "surrogateescape")  # a special token's mark is no character of any language
@@ -127,7 +127,7 @@ class _Chart:
         self._index = {place: n for n, place in enumerate(self._places)}
         self._kinds: dict[CharDfa, list[int]] = {}
 
-    def whole(self, plan: Plan) -> _Read | None:
+    def whole(self, plan: Plan) -> _PartRead | None:
         """A reading of the whole text."""
         readings, _ = self._begin(plan, 0, lambda read: None)
         while self._left:
@@ -136,7 +136,7 @@ class _Chart:
                 break
         return readings.get(len(self._data))
 
-    def _begin(self, plan: Any, at: int, found: Found) -> tuple[dict[int, _Read], list[Found]]:
+    def _begin(self, plan: Any, at: int, found: Found) -> tuple[dict[int, _PartRead], list[Found]]:
         """Reads a plan at a place; `found` is called with each place where it may end, once."""
         entry = self._begun.get((plan, at))
         if entry is not None:
@@ -147,7 +147,7 @@ class _Chart:
         entry = self._begun[plan, at] = {}, [found]
         readings, waiting = entry
 
-        def note(read: _Read) -> None:
+        def note(read: _PartRead) -> None:
             if read.end not in readings:
                 readings[read.end] = read
                 for each in waiting:
@@ -156,48 +156,48 @@ class _Chart:
         self._left.append(lambda: self._open(plan, at, note))
         return entry
 
-    def _later(self, found: Found, read: _Read) -> None:
+    def _later(self, found: Found, read: _PartRead) -> None:
         self._left.append(lambda: found(read))
 
     def _open(self, plan: Any, at: int, found: Found) -> None:
         if isinstance(plan, RulePlan):
             self._begin(plan.body, at, lambda read: found(self._named(plan, at, read)))
         elif isinstance(plan, Series):
-            self._series(plan.items, 0, _Read(at, None, None), found)
+            self._series(plan.items, 0, _PartRead(at, None, None), found)
         elif isinstance(plan, Either):
             for each in plan.items:
                 self._begin(each, at, found)
         elif isinstance(plan, Loop):
-            self._loop(plan, 0, _Read(at, None, None), found)
-        elif isinstance(plan, Nested):
+            self._loop(plan, 0, _PartRead(at, None, None), found)
+        elif isinstance(plan, NestedPart):
             self._begin(plan.plan, at, found)
         elif isinstance(plan, Switch):
             for n, end in self._texts(plan.texts, at):
-                self._series((plan.plans[n],), 0, _Read(end, end, None), found)
+                self._series((plan.plans[n],), 0, _PartRead(end, end, None), found)
         elif isinstance(plan, Unordered):
             if plan.complete:
-                found(_Read(at, None, None))
+                found(_PartRead(at, None, None))
             if plan.next is not None:
                 self._begin(plan.next, at, found)
         else:
             for end in self._ends(plan, at):
-                solid = None if end == at or (isinstance(plan, Words) and plan.blank) else end
+                solid = None if end == at or (isinstance(plan, RegularPart) and plan.blank) else end
                 for over in self._skipped(plan, end):
-                    found(_Read(over, solid, None))
+                    found(_PartRead(over, solid, None))
 
-    def _series(self, items: tuple[Plan, ...], n: int, before: _Read, found: Found) -> None:
+    def _series(self, items: tuple[Plan, ...], n: int, before: _PartRead, found: Found) -> None:
         if n == len(items):
             found(before)
         else:
             self._begin(items[n], before.end, lambda read: self._series(items, n + 1, _joined(before, read), found))
 
-    def _loop(self, loop: Loop, count: int, before: _Read, found: Found) -> None:
+    def _loop(self, loop: Loop, count: int, before: _PartRead, found: Found) -> None:
         if count >= loop.minimum:
             found(before)
         if loop.maximum is None or count < loop.maximum:
             item = loop.next if count else loop.item
 
-            def again(read: _Read) -> None:
+            def again(read: _PartRead) -> None:
                 if read.end > before.end or count < loop.minimum:
                     self._loop(loop, count + 1, _joined(before, read), found)
 
@@ -211,16 +211,16 @@ class _Chart:
     def _skipped(self, part: Part, at: int) -> list[int]:
         """The places after a lexeme and what may be skipped after it."""
         places = [at]
-        if isinstance(part, Words) and part.skips is not None:
+        if isinstance(part, RegularPart) and part.skips is not None:
             for place in places:
                 for language in part.skips.languages:
-                    ends = self._ends_of_words(Words(language, greedy=True), place)
+                    ends = self._ends_of_words(RegularPart(language, greedy=True), place)
                     places += [end for end in ends if end not in places]
         return places
 
     def _ends(self, part: Part, at: int) -> list[int]:
         """The places where a text of a part that begins at a place may end; the last is tried first."""
-        if isinstance(part, Words):
+        if isinstance(part, RegularPart):
             return self._ends_of_words(part, at)
         grammar = self._grammars.get(part)
         if grammar is None:
@@ -235,7 +235,7 @@ class _Chart:
                 break
         return ends
 
-    def _ends_of_words(self, words: Words, at: int) -> list[int]:
+    def _ends_of_words(self, words: RegularPart, at: int) -> list[int]:
         """The same by the characters of a regular language."""
         language, index = words.language, self._index[at]
         kinds = self._kinds.get(language)
@@ -253,7 +253,7 @@ class _Chart:
             ends = [end for end in ends if end + 1 not in ends]
         return [self._places[end] for end in ends]
 
-    def _named(self, rule: RulePlan, start: int, read: _Read) -> _Read:
+    def _named(self, rule: RulePlan, start: int, read: _PartRead) -> _PartRead:
         """A reading of a rule; white space after its last token is not captured, nor is its stop."""
         own = list[tuple[str, int, int]]()
         end = start if read.solid is None else read.solid
@@ -269,9 +269,9 @@ class _Chart:
         return language.matches(self._data[start:end].decode("utf-8", "surrogateescape"))
 
 
-def _joined(first: _Read, second: _Read) -> _Read:
+def _joined(first: _PartRead, second: _PartRead) -> _PartRead:
     solid = first.solid if second.solid is None else second.solid
-    return _Read(second.end, solid, _both(first.captures, second.captures))
+    return _PartRead(second.end, solid, _both(first.captures, second.captures))
 
 
 def _both(first: Any, second: Any) -> Any:

@@ -45,7 +45,7 @@ from structgen.errors import LimitExceeded, UnsupportedSchema
 from structgen.memo import cached_method
 from structgen.parts.part_reading import PartReading
 from structgen.parts.parts import (
-    ANY_BYTE, Entered, Families, JsonValue, Part, Plan, Switch, Words, first_bytes, parts_of,
+    ANY_BYTE, Entered, Families, JsonValue, Part, Plan, Switch, RegularPart, first_bytes, parts_of,
 )  # fmt: skip
 from structgen.parts.text_states import is_text, leaving, text_block
 from structgen.parts.threads import Chosen, Continuation, Lexing, Reach, Step, Thread, opened, returned
@@ -79,7 +79,7 @@ class Composed(Automaton):
         self.limited: list[Part] = []  # the parts with limits
         for part in parts_of(plan):
             self.limited += [part] * (part.limits is not None)
-            self.has_values |= isinstance(part, JsonValue) or (isinstance(part, Words) and part.value)
+            self.has_values |= isinstance(part, JsonValue) or (isinstance(part, RegularPart) and part.value)
             if not part.late:  # a part that may raise should raise now, not in the middle of a text
                 self.enter(part)
         self.begin = self.reach((plan, None))
@@ -294,7 +294,7 @@ class Composed(Automaton):
     @cached_method
     def _first_of(self, part: Part) -> set[int]:
         """The bytes with which the texts of a part begin."""
-        if isinstance(part, Words):
+        if isinstance(part, RegularPart):
             language = part.language
             return set(first_bytes(language, language.next[1] != 0)) if len(language.final) > 1 else set()
         return set(self.walk.successors(self.enter(part).start, refuse).nonzero()[0].tolist())

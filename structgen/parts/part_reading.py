@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
-from structgen.automaton.bytewise import Answer, Bytewise
+from structgen.automaton.bytewise import CheckAnswer, Bytewise
 from structgen.automaton.checks import Check
 from structgen.automaton.table_format import TARGET
 from structgen.json_text.reading import JsonReading
@@ -17,7 +17,7 @@ from structgen.parts.parts import Entered
 from structgen.parts.threads import Reach, Thread
 
 
-class Composition(Protocol):
+class ThreadedText(Protocol):
     """What a reading needs of a `Composed`."""
 
     walk: Bytewise
@@ -59,7 +59,7 @@ class PartReading(JsonReading):
     __slots__ = ("_composed", "_lanes", "json_start", "length", "part")
 
     def __init__(
-        self, composed: Composition, length: int, lanes: list[ReadingThread], shown: ReadingThread | None
+        self, composed: ThreadedText, length: int, lanes: list[ReadingThread], shown: ReadingThread | None
     ) -> None:
         read = (shown and shown.read) or JsonReading.start()
         super().__init__(read.inner, read.rest, read.string())
@@ -68,7 +68,7 @@ class PartReading(JsonReading):
         self.part = shown.part if shown else None
 
     @staticmethod
-    def start_of(composed: Composition) -> PartReading:
+    def start_of(composed: ThreadedText) -> PartReading:
         """The reading before the first byte."""
         return PartReading(composed, 0, _begun(composed.begin, 0), None)
 
@@ -126,7 +126,7 @@ class PartReading(JsonReading):
             return lane
         return lane._replace(read=lane.read.feed(more[max(0, lane.start - self.length) :], keep=keep))
 
-    def _answer(self, lane: ReadingThread, more: bytes, end: int) -> Answer:
+    def _answer(self, lane: ReadingThread, more: bytes, end: int) -> CheckAnswer:
         def answer(check: Check, taken: bool) -> bool:
             read = self._fed(lane, more[: end + taken], keep=False).read
             assert read is not None, "only JSON has checks"

@@ -102,7 +102,7 @@ class Skips:
 
 
 @dataclass(frozen=True, eq=False)
-class Words(Part):
+class RegularPart(Part):
     """A regular language over code points, in UTF-8.
 
     Attributes:
@@ -340,7 +340,7 @@ def by_text(plans: Mapping[bytes, Plan]) -> Plan:
 
 
 @dataclass(frozen=True, eq=False)
-class Nested(Part):
+class NestedPart(Part):
     """A part that is made of a plan."""
 
     plan: Plan
@@ -355,7 +355,7 @@ def children(plan: Plan) -> list[Plan]:
         return list(plan.items)
     if isinstance(plan, Loop):
         return [plan.next] if plan.separator is None else [plan.item, plan.next]
-    if isinstance(plan, Nested):
+    if isinstance(plan, NestedPart):
         return [plan.plan]
     if isinstance(plan, Switch):
         return [plan.texts, *plan.plans]
@@ -394,7 +394,7 @@ def mapped(plan: Plan, change: Callable[[Plan], Plan], kept: Collection[RulePlan
             return rules[plan]
         if isinstance(plan, (Series, Either)):
             return replace(plan, items=tuple(map(changed, plan.items)))
-        if isinstance(plan, Nested):
+        if isinstance(plan, NestedPart):
             return replace(plan, plan=changed(plan.plan))
         if isinstance(plan, Switch):
             return change(replace(plan, plans=tuple(map(changed, plan.plans))))

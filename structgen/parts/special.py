@@ -15,7 +15,7 @@ from structgen.automaton.machine import Automaton
 from structgen.automaton.writing.chars import Lifted
 from structgen.automaton.writing.literals import write_literals
 from structgen.parts.parts import (
-    Entered, Families, Loop, Part, PartLimits, Plan, Series, Switch, Texts, Words, by_text, mapped, more_bytes,
+    Entered, Families, Loop, Part, PartLimits, Plan, Series, Switch, Texts, RegularPart, by_text, mapped, more_bytes,
 )  # fmt: skip
 from structgen.regular.chardfa import CharDfa, combine
 from structgen.vocabulary.vocabulary import special_text
@@ -78,7 +78,7 @@ class StoppedText(Part):
     def among(self, names: Iterable[str]) -> Part:
         """This part, with only those tokens that have one of these names."""
         kept = tuple(token for token in self.tokens if token.name in names)
-        return replace(self, tokens=kept) if kept else Words(self.closed, self.maximum, limits=self.limits)
+        return replace(self, tokens=kept) if kept else RegularPart(self.closed, self.maximum, limits=self.limits)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from structgen.errors import LimitExceeded, UnsupportedSchema
 from structgen.guards.banned import Offence
 from structgen.guards.protocol import Guard
 from structgen.json_text.pointers import unescaped
-from structgen.json_text.strings import CLOSE, OPEN, VALUE, Piece, Scan, StringFinder
+from structgen.json_text.strings import CLOSE, OPEN, VALUE, Scan, StringFinder, StringPiece
 from structgen.masks import Grammar
 from structgen.memo import cached_method, cached_up_to
 from structgen.phrases.bans import allowed
@@ -253,7 +253,7 @@ class PhraseSet:
         return phrase.table.in_string, place + len(phrase.table.owed) * escaping
 
 
-def _read(phrase: _Tracked, place: int, pieces: Sequence[Piece]) -> int:
+def _read(phrase: _Tracked, place: int, pieces: Sequence[StringPiece]) -> int:
     """The place of a phrase after pieces of the strings to which it is bound."""
     assert phrase.at is not None
     for piece in pieces:

@@ -23,7 +23,7 @@ from structgen.regular.chardfa_kernels import ALL, EVERY, FAR, NO_LONGEST, SOME,
 from structgen.regular.minimise import tidy
 from structgen.regular.regex.charsets import SURROGATES
 from structgen.regular.regex.compiler import leading_conditions, listed_texts
-from structgen.regular.regex.nodes import Node
+from structgen.regular.regex.nodes import PatternNode
 from structgen.regular.regex.parser import parse
 from structgen.regular.regex.subset import determinise
 from structgen.errors import LimitExceeded
@@ -193,7 +193,7 @@ def from_pattern(pattern: str, anchored: bool = False) -> CharDfa:
     return result
 
 
-def from_tree(pattern: str, tree: Node, anchored: bool = False, limit: int = STATE_LIMIT) -> CharDfa:
+def from_tree(pattern: str, tree: PatternNode, anchored: bool = False, limit: int = STATE_LIMIT) -> CharDfa:
     """The strings in which a part of a pattern matches somewhere; as a whole, when `anchored`.
 
     Raises:

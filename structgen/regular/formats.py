@@ -113,7 +113,7 @@ _TEMPLATE = (
 )
 
 
-class Format(NamedTuple):
+class StringFormat(NamedTuple):
     """A format.
 
     Attributes:
@@ -142,29 +142,29 @@ def _labels_to_check() -> CharDfa:
 
 
 FORMATS = {
-    "date": Format(_DATE),
-    "time": Format(_TIME),
-    "date-time": Format(f"{_DATE}[Tt]{_TIME}"),
-    "duration": Format(_DURATION),
-    "email": Format(_email("", _DOMAIN), _LOCAL_LENGTH),
-    "idn-email": Format(
+    "date": StringFormat(_DATE),
+    "time": StringFormat(_TIME),
+    "date-time": StringFormat(f"{_DATE}[Tt]{_TIME}"),
+    "duration": StringFormat(_DURATION),
+    "email": StringFormat(_email("", _DOMAIN), _LOCAL_LENGTH),
+    "idn-email": StringFormat(
         _email(_INTERNATIONAL, rf"{_IDN_LABEL}(?:\.{_IDN_LABEL})*"), _LOCAL_LENGTH, None, is_email, _NOT_ASCII
     ),
-    "hostname": Format(_DOMAIN, "", 253, is_host_name, _ENCODED_LABELS),
-    "idn-hostname": Format(
+    "hostname": StringFormat(_DOMAIN, "", 253, is_host_name, _ENCODED_LABELS),
+    "idn-hostname": StringFormat(
         rf"{_U_LABEL}(?:[.\u3002\uff0e\uff61]{_U_LABEL})*", "", 253, is_international_host_name, _labels_to_check
     ),
-    "ipv4": Format(IPV4),
-    "ipv6": Format(IPV6),
-    "uri": Format(_URI),
-    "uri-reference": Format(_any(_URI, _RELATIVE_URI)),
-    "iri": Format(_IRI),
-    "iri-reference": Format(_any(_IRI, _RELATIVE_IRI)),
-    "uri-template": Format(_TEMPLATE),
-    "uuid": Format("[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"),
-    "json-pointer": Format(_POINTER),
-    "relative-json-pointer": Format(rf"(?:0|[1-9]\d*)(?:#|{_POINTER})"),
-    "regex": Format(r"(?:[^\\]|\\[^])*", predicate=is_regex),
+    "ipv4": StringFormat(IPV4),
+    "ipv6": StringFormat(IPV6),
+    "uri": StringFormat(_URI),
+    "uri-reference": StringFormat(_any(_URI, _RELATIVE_URI)),
+    "iri": StringFormat(_IRI),
+    "iri-reference": StringFormat(_any(_IRI, _RELATIVE_IRI)),
+    "uri-template": StringFormat(_TEMPLATE),
+    "uuid": StringFormat("[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"),
+    "json-pointer": StringFormat(_POINTER),
+    "relative-json-pointer": StringFormat(rf"(?:0|[1-9]\d*)(?:#|{_POINTER})"),
+    "regex": StringFormat(r"(?:[^\\]|\\[^])*", predicate=is_regex),
 }
 """The formats that are enforced, by name."""
 

@@ -20,7 +20,7 @@ from structgen.regular.chardfa import CharDfa, tidied
 from structgen.regular.regex import charsets
 from structgen.regular.regex.charsets import LAST, SURROGATES, Ranges, partition
 from structgen.regular.regex.nodes import (
-    Anchor, Assertion, Atomic, BackReference, Concatenation, Look, Node, everywhere,
+    Anchor, Assertion, Atomic, BackReference, Concatenation, Look, PatternNode, everywhere,
 )  # fmt: skip
 from structgen.regular.regex.program import ASSERT, CHAR, MATCH, SPLIT, Assembler, Instruction, without_anchors
 from structgen.regular.regex.subset import EDGE, OTHER, WORD, holds
@@ -31,7 +31,7 @@ _AHEAD, _BEHIND = MATCH + 1, MATCH + 2
 """Further operations: look-around, whose first operand is the number of its language."""
 
 Obligations: TypeAlias = frozenset[tuple[int, int]]
-Thread: TypeAlias = tuple[int, Obligations]
+LookThread: TypeAlias = tuple[int, Obligations]
 
 
 class _LookState(NamedTuple):
@@ -43,7 +43,7 @@ class _LookState(NamedTuple):
         before: what is before here; a character is `OTHER` where the pattern has no word boundaries.
     """
 
-    threads: frozenset[Thread]
+    threads: frozenset[LookThread]
     behind: tuple[int, ...]
     before: int
 
@@ -76,7 +76,7 @@ class _LookAssembler(Assembler):
             out.append((_BEHIND if node.behind else _AHEAD, self.looks.index(node), 0))
 
 
-def look_around(pattern: str, tree: Node, language: Callable[[Node, bool], CharDfa]) -> CharDfa:
+def look_around(pattern: str, tree: PatternNode, language: Callable[[PatternNode, bool], CharDfa]) -> CharDfa:
     """The strings in which `tree` matches somewhere.
 
     Args:
@@ -98,7 +98,7 @@ class _Determiniser:
         columns: for each language, its class by joint class.
     """
 
-    def __init__(self, pattern: str, tree: Node, language: Callable[[Node, bool], CharDfa]) -> None:
+    def __init__(self, pattern: str, tree: PatternNode, language: Callable[[PatternNode, bool], CharDfa]) -> None:
         tree, leading, self.trailing = without_anchors(tree, anchored=False)
         assembler = _LookAssembler(pattern)
         self.program = assembler.search(tree, leading=leading, trailing=self.trailing)
@@ -129,7 +129,7 @@ class _Determiniser:
         for state in todo:
             row = [0] * width
             final.append(int(self.accepts(state)))
-            closed: dict[int, list[Thread]] = {}
+            closed: dict[int, list[LookThread]] = {}
             for current in range(1, width):
                 kind = WORD if current in self.words else OTHER
                 if kind not in closed:
@@ -147,9 +147,9 @@ class _Determiniser:
         table = np.array(rows, np.int32)
         return tidied(np.array(self.bounds, np.int32), np.array(self.classes, np.int32), table, final)
 
-    def closure(self, state: _LookState, after: int) -> list[Thread]:
+    def closure(self, state: _LookState, after: int) -> list[LookThread]:
         """The threads at a CHAR or MATCH that are reached without a character; `after`: what is after here."""
-        live: list[Thread] = []
+        live: list[LookThread] = []
         stack = list(state.threads)
         seen = set(stack)
         while stack:
@@ -181,7 +181,7 @@ class _Determiniser:
             for place, owed in self.closure(state, EDGE)
         )
 
-    def after(self, state: _LookState, live: list[Thread], current: int) -> _LookState | None:
+    def after(self, state: _LookState, live: list[LookThread], current: int) -> _LookState | None:
         """The state after a character of class `current`; None when nothing can match any more."""
         self.steps += len(live)
         if self.steps > STEP_LIMIT:

@@ -19,7 +19,7 @@ from structgen.regular.lookaround import look_around
 from structgen.regular.regex.backtrack import Backtracker
 from structgen.regular.regex.compiler import leading_conditions, loosened, relaxed
 from structgen.regular.regex.errors import PatternUnsupported
-from structgen.regular.regex.nodes import Node
+from structgen.regular.regex.nodes import PatternNode
 from structgen.regular.regex.parser import parse
 from structgen.regular.regex.subset import LazyTable
 from structgen.errors import LimitExceeded
@@ -83,14 +83,14 @@ def _language(pattern: str) -> tuple[CharDfa, bool]:
         return _superset(pattern, tree), False
 
 
-def exact_language(pattern: str, tree: Node) -> CharDfa:
+def exact_language(pattern: str, tree: PatternNode) -> CharDfa:
     """The strings in which `tree` matches.
 
     Raises:
         PatternUnsupported: `lookaround` does not know it as regular. LimitExceeded: it takes too many states.
     """
 
-    def language(inner: Node, negative: bool) -> CharDfa:
+    def language(inner: PatternNode, negative: bool) -> CharDfa:
         dfa = exact_language(pattern, inner)
         return complement(dfa) if negative else dfa
 
@@ -104,7 +104,7 @@ def exact_language(pattern: str, tree: Node) -> CharDfa:
     return result
 
 
-def _superset(pattern: str, tree: Node) -> CharDfa:
+def _superset(pattern: str, tree: PatternNode) -> CharDfa:
     """A superset of the strings in which `tree` matches; leading conditions are kept as far as possible."""
     conditions, rest = leading_conditions(tree, False)
     result = _loose(pattern, rest, tree)
@@ -122,7 +122,7 @@ def _superset(pattern: str, tree: Node) -> CharDfa:
     return result
 
 
-def _loose(pattern: str, part: Node, whole: Node) -> CharDfa:
+def _loose(pattern: str, part: PatternNode, whole: PatternNode) -> CharDfa:
     """A regular superset of the strings in which a part of a pattern matches.
 
     Bounds are loosened where it takes too many states; at worst it is all strings.

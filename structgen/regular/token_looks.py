@@ -16,7 +16,7 @@ from structgen.regular.patterns import exact_language
 from structgen.regular.regex.charsets import LAST, negation, union
 from structgen.regular.regex.errors import PatternUnsupported
 from structgen.regular.regex.nodes import (
-    Alternation, Anchor, Assertion, Chars, Concatenation, Group, Look, Node, Repetition, children, everywhere,
+    Alternation, Anchor, Assertion, Chars, Concatenation, Group, Look, PatternNode, Repetition, children, everywhere,
     rebuilt,
 )  # fmt: skip
 from structgen.regular.regex.python import parse_python
@@ -26,7 +26,7 @@ _REST = Repetition(Chars(negation(_MARK.ranges)), 0, None)
 _UNSEEN = Repetition(_MARK, 0, 1)
 
 
-def token_language(pattern: str, tree: Node) -> CharDfa:
+def token_language(pattern: str, tree: PatternNode) -> CharDfa:
     """The texts of a token, given a pattern with look-around and its tree.
 
     Raises:
@@ -47,7 +47,7 @@ def token_language(pattern: str, tree: Node) -> CharDfa:
     return token
 
 
-def _without_mark(node: Node, look: Look | None) -> Node:
+def _without_mark(node: PatternNode, look: Look | None) -> PatternNode:
     """A tree that no mark matches; within look-around, one that overlooks marks."""
     if isinstance(node, Chars):
         own = Chars(negation(union((*negation(node.ranges), *_MARK.ranges))))
@@ -57,7 +57,7 @@ def _without_mark(node: Node, look: Look | None) -> Node:
     return rebuilt(node, lambda child: _without_mark(child, look))
 
 
-def _without_boundary(look: Look) -> Node:
+def _without_boundary(look: Look) -> PatternNode:
     r"""The tree of a look-ahead, with a `\b` after words at its end as a look-ahead of its own."""
     items = look.item.items if isinstance(look.item, Concatenation) else (look.item,)
     if len(items) < 2 or items[-1] != Assertion(Anchor.BOUNDARY) or not _ends_in_word(Concatenation(items[:-1])):
@@ -68,7 +68,7 @@ def _without_boundary(look: Look) -> Node:
 _WORD = parse_python(r"\w")
 
 
-def _ends_in_word(node: Node) -> bool:
+def _ends_in_word(node: PatternNode) -> bool:
     if isinstance(node, Chars):
         assert isinstance(_WORD, Chars)
         return union((*node.ranges, *_WORD.ranges)) == union(_WORD.ranges)

@@ -15,7 +15,7 @@ from structgen.schema.algebra import Algebra, Shapes, is_empty
 from structgen.schema.normal import NEVER, Arrays, Node, Objects, Property, Shape
 from structgen.schema.scalars import numbers_and, strings_and
 
-Peek = Callable[[Node], Shapes | None]
+KnownShapes = Callable[[Node], Shapes | None]
 Literal = str | int | float
 
 MAX_BRANCHES = 256
@@ -26,7 +26,7 @@ _ITEMS = 4
 class Disjointness:
     """Proofs for one schema. `peek` returns the shapes of a node, or None where they are not known yet."""
 
-    def __init__(self, algebra: Algebra, peek: Peek) -> None:
+    def __init__(self, algebra: Algebra, peek: KnownShapes) -> None:
         self._algebra = algebra
         self._peek = peek
         self._apart: dict[tuple[Node, Node], bool] = {}

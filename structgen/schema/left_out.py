@@ -16,7 +16,7 @@ from structgen.schema.keywords.facts import Where
 from structgen.schema.normal import Node
 from structgen.schema.reader import SchemaNode, SchemaReader
 
-Rule = tuple[SchemaNode, str]
+PlacedKeyword = tuple[SchemaNode, str]
 """A keyword at a place."""
 
 
@@ -27,7 +27,7 @@ class LeftOut(SchemaReader):
         rules: the keywords to leave out.
     """
 
-    def __init__(self, other: SchemaReader, rules: Iterable[Rule] = ()) -> None:
+    def __init__(self, other: SchemaReader, rules: Iterable[PlacedKeyword] = ()) -> None:
         algebra = Algebra(other.algebra.ranks)
         super().__init__(other.scan, dict(other._targets), algebra, other._scopes, formats=other.formats)
         self._drafts = dict(self._drafts)  # of its own: copies are added

@@ -78,7 +78,7 @@ class Listed(tuple[Value, ...]):
         return frozenset(self)
 
 
-class Rules:
+class ValueSet:
     """A set of values that satisfy several rules at once: one for each field, which has a neutral value.
 
     Whoever reads such a set says which fields it honours, by `only` or `check_only`. So a reader that misses a field,
@@ -122,7 +122,7 @@ def _other_fields(
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers(Rules):
+class Numbers(ValueSet):
     """Numbers that satisfy every field at once. A bound of None is no bound.
 
     Attributes:
@@ -144,7 +144,7 @@ class Numbers(Rules):
 
 
 @dataclass(frozen=True, slots=True)
-class Strings(Rules):
+class Strings(ValueSet):
     """Strings that satisfy every field at once.
 
     Attributes:
@@ -180,7 +180,7 @@ class Contains(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Arrays(Rules):
+class Arrays(ValueSet):
     """Arrays: `prefix[i]` holds for item i, `rest` for every later one (None: there may be none).
 
     Attributes:
@@ -219,7 +219,7 @@ class Named(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Objects(Rules):
+class Objects(ValueSet):
     """Objects: declared properties in order, `rest` for every other name (None: there may be none).
 
     Attributes:

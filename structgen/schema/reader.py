@@ -25,7 +25,7 @@ from structgen.schema.keywords.facts import Facts, Where, applied_kinds
 from structgen.schema.keywords.table import speaks_of
 from structgen.schema.leaves import leaf_content, leaf_shapes
 from structgen.schema.normal import ANY, NEVER, Node, Shape
-from structgen.schema.references import IN_PLACE, DynamicScopes, Target, in_place, references, resolve
+from structgen.schema.references import IN_PLACE, DynamicScopes, ReferenceTarget, in_place, references, resolve
 from structgen.schema.scan import SchemaScan
 
 if TYPE_CHECKING:
@@ -151,8 +151,8 @@ class SchemaReader:
     """
 
     def __init__(
-        self, scan: SchemaScan, targets: dict[int, Target], algebra: Algebra, scopes: DynamicScopes | None = None,
-        *, formats: bool = True,
+        self, scan: SchemaScan, targets: dict[int, ReferenceTarget], algebra: Algebra,
+        scopes: DynamicScopes | None = None, *, formats: bool = True,
     ) -> None:  # fmt: skip
         self.algebra = algebra
         self.formats = formats
@@ -216,7 +216,7 @@ class SchemaReader:
         draft = self._drafts[id(schema)]
         return draft.lone_references or len(schema.keys() & draft.restricting) == 1
 
-    def target_of(self, schema: dict[str, Any]) -> Target:
+    def target_of(self, schema: dict[str, Any]) -> ReferenceTarget:
         """The schema that the `$ref` of `schema` leads to, and its pointer."""
         return self._targets[id(schema)]
 

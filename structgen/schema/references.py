@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from referencing import Registry
     from referencing._core import Resolver
 
-Target = tuple[Any, str]
+ReferenceTarget = tuple[Any, str]
 
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _DYNAMIC = frozenset(REFERENCES[1:])
@@ -52,7 +52,7 @@ def in_place(schema: dict[str, Any], dialect: Dialect) -> list[tuple[Any, tuple[
     return schemas
 
 
-def resolve(scan: SchemaScan, dialect: Dialect, registry: Registry[Any] | None) -> dict[int, Target]:
+def resolve(scan: SchemaScan, dialect: Dialect, registry: Registry[Any] | None) -> dict[int, ReferenceTarget]:
     """The target of each schema that holds a reference, by the id of that schema, with the target's pointer.
 
     Targets in places where the draft expects no schema are scanned here, and so are their references.
@@ -60,7 +60,7 @@ def resolve(scan: SchemaScan, dialect: Dialect, registry: Registry[Any] | None) 
     Raises:
         SchemaError: a reference leads nowhere, or only in a circle.
     """
-    targets: dict[int, Target] = {}
+    targets: dict[int, ReferenceTarget] = {}
     if not scan.references:
         _refuse_repeated(scan, targets)
         return targets
@@ -73,7 +73,7 @@ def resolve(scan: SchemaScan, dialect: Dialect, registry: Registry[Any] | None) 
     return targets
 
 
-def _refuse_repeated(scan: SchemaScan, targets: dict[int, Target]) -> None:
+def _refuse_repeated(scan: SchemaScan, targets: dict[int, ReferenceTarget]) -> None:
     """Refuses two schemas with one name: two equal identifiers, or two equal anchors in one resource.
 
     Up to draft 7 only where a reference leads to one of the two: published schemas of these drafts repeat names.
@@ -140,10 +140,10 @@ def _any_rebased(scan: SchemaScan) -> bool:
     return any(id(schema) in below for schema in scan.references)
 
 
-def _follow_local(scan: SchemaScan, dialect: Dialect, targets: dict[int, Target]) -> None:
+def _follow_local(scan: SchemaScan, dialect: Dialect, targets: dict[int, ReferenceTarget]) -> None:
     """Resolve pointers and anchors; stop at the first reference, or target, that needs `_follow_uris`."""
     names = {} if scan.rebased else dict(scan.names)  # without the anchors of targets that are scanned below
-    known: dict[str, Target] = {}
+    known: dict[str, ReferenceTarget] = {}
     rebased = len(scan.rebased)
     for source in scan.references:  # grows while new targets are scanned
         reference = _reference(scan, source)
@@ -188,7 +188,7 @@ def value_at(root: Any, pointer: str) -> Any:
 
 
 def _follow_uris(
-    scan: SchemaScan, dialect: Dialect, registry: Registry[Any] | None, targets: dict[int, Target]
+    scan: SchemaScan, dialect: Dialect, registry: Registry[Any] | None, targets: dict[int, ReferenceTarget]
 ) -> None:
     from referencing.exceptions import Unresolvable
 
@@ -252,7 +252,7 @@ def _note_resolvers(start: Any, dialect: Dialect, resolver: Resolver[Any], resol
         stack.extend((child, outer) for child, _ in subschemas(schema, dialect))
 
 
-def _refuse_circles(scan: SchemaScan, targets: dict[int, Target]) -> None:
+def _refuse_circles(scan: SchemaScan, targets: dict[int, ReferenceTarget]) -> None:
     """Refuse references that lead back to themselves within one value."""
     finished: set[int] = set()
     for source in scan.references:
@@ -277,7 +277,7 @@ def _refuse_circles(scan: SchemaScan, targets: dict[int, Target]) -> None:
                 stack.append((following, iter(_applied(scan, following, targets))))
 
 
-def _applied(scan: SchemaScan, schema: dict[str, Any], targets: dict[int, Target]) -> list[dict[str, Any]]:
+def _applied(scan: SchemaScan, schema: dict[str, Any], targets: dict[int, ReferenceTarget]) -> list[dict[str, Any]]:
     """The schemas that must be read before `schema`."""
     branches = [branch for branch, _ in in_place(schema, scan.seen[id(schema)])]
     if id(schema) in targets:

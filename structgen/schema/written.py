@@ -138,7 +138,7 @@ def as_written(given: Mapping[str, Any], dialect: str | None = None, where: str 
         dialect = "openapi-3.1"
     if dialect is None and (named or not _is_foreign(schema)):
         return Written(schema)
-    reader = _Reader(schema, dialect, where)
+    reader = _DialectReader(schema, dialect, where)
     try:
         read = {key: value for key, value in mapped(schema, reader.change).items() if key != "$schema"}
         for part in _DOCUMENT:
@@ -188,7 +188,7 @@ def _is_foreign(schema: Any) -> bool:
     return False
 
 
-class _Reader:
+class _DialectReader:
     """Reads one schema; `readings` lists what of it another dialect defines."""
 
     def __init__(self, root: Mapping[str, Any], dialect: str | None, where: str) -> None:

@@ -22,7 +22,7 @@ from structgen.automaton.tables import Tables
 from structgen.errors import StructgenError
 from structgen.options import Whitespace
 from structgen.schema.keywords.table import ANNOTATION, SPEAKS_OF, STRUCTURE
-from structgen.schema.left_out import LeftOut, Rule, speaking
+from structgen.schema.left_out import LeftOut, PlacedKeyword, speaking
 from structgen.schema.normal import ANY, Node
 from structgen.schema.reader import SchemaNode
 from structgen.schema.references import REFERENCES
@@ -132,7 +132,9 @@ class OpenValue:
         self.has_text = bool(self._text)
         self.branches = self._text[:1] == b"{" and len(value.choice.objects.lanes) > 1
 
-    def would_do(self, until: float, *, without: Iterable[Rule] = (), free: bool = False, **options: Any) -> bool:
+    def would_do(
+        self, until: float, *, without: Iterable[PlacedKeyword] = (), free: bool = False, **options: Any
+    ) -> bool:
         """Would this value accept the text, if something were different?
 
         Args:
@@ -153,7 +155,7 @@ class OpenValue:
         over = self._depth and self._refused and walk.taken == len(text) - 1 and text[-1] in _ENDING
         return bool(over) and walk.may_end  # the value is complete: the byte is for what is around it
 
-    def _nodes(self, without: list[Rule]) -> tuple[Node, ...]:
+    def _nodes(self, without: list[PlacedKeyword]) -> tuple[Node, ...]:
         """Copies of the nodes that the value is read against, without some rules. No other thread uses the copies."""
         nodes = self._drivers
         for reader in dict.fromkeys(place.reader for place in self.places):
@@ -161,11 +163,11 @@ class OpenValue:
             nodes = tuple(map(twin.twin, nodes))
         return nodes
 
-    def keywords(self) -> dict[str, list[Rule]]:
+    def keywords(self) -> dict[str, list[PlacedKeyword]]:
         """The rules that restrict values of this JSON type, by keyword: those of `_FIRST` first, of `_LAST` last."""
         begun = (self._text or self._refused)[:1]
         kind = _KINDS.get(begun[0], "") if begun else ""
-        rules: dict[str, list[Rule]] = {}
+        rules: dict[str, list[PlacedKeyword]] = {}
         for place in self.places:
             of_names = isinstance(place.where, tuple) and place.where[1] == "propertyNames"
             for keyword in place.schema:
@@ -174,7 +176,7 @@ class OpenValue:
         ranks = dict.fromkeys(_FIRST, -1) | {keyword: rank for rank, keyword in enumerate(_LAST, 1)}
         return {keyword: rules[keyword] for keyword in sorted(rules, key=lambda name: ranks.get(name, 0))}
 
-    def blame(self, until: float) -> Rule | None:
+    def blame(self, until: float) -> PlacedKeyword | None:
         """The rule that refuses the text; None if no single rule does, or the search takes too long."""
         keywords = self.keywords()
         telling = [rule for keyword, rules in keywords.items() if keyword not in _APPLYING for rule in rules]
@@ -184,7 +186,7 @@ class OpenValue:
             if self.would_do(until, without=rules):
                 alone = rules[:MAX_TRIED] if len(rules) > 1 else []
                 return next((rule for rule in alone if self.would_do(until, without=[rule])), rules[0])
-        tried: list[Rule] = []  # several refuse the text, as a `type` next to an `enum`
+        tried: list[PlacedKeyword] = []  # several refuse the text, as a `type` next to an `enum`
         for keyword, rules in keywords.items():
             tried += [] if keyword in _WITHIN else rules
             if self.would_do(until, without=tried):

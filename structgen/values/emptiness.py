@@ -12,7 +12,7 @@ from structgen.values.clashes import clash
 from structgen.values.array_progress import Asking, Items, ItemSteps, T
 from structgen.values.sets.numbers import number_is_empty
 from structgen.values.sets.strings import string_is_empty
-from structgen.values.object_progress import Flags, Inhabited, Members, MemberSteps, Options
+from structgen.values.object_progress import Flags, Inhabited, Members, MemberSteps, MemberOptions
 from structgen.errors import LimitExceeded, UnsatisfiableSchema
 from structgen.memo import cached_method
 from structgen.schema.algebra import Algebra
@@ -124,7 +124,7 @@ class Emptiness:
         """Which members these objects can have."""
         return self._answer(self.members.inhabited(objects))
 
-    def next_members(self, node: Node, after: Members, marks: int) -> Options:
+    def next_members(self, node: Node, after: Members, marks: int) -> MemberOptions:
         """The options of a member whose name has these marks, after which the object can still be closed."""
         if self(node):
             return []

@@ -17,7 +17,7 @@ from typing import Generic, TypeVar
 from structgen.memo import Numbering
 from structgen.schema.normal import Arrays, Node, Objects, Shape
 
-Container = TypeVar("Container", Arrays, Objects)
+ContainerSet = TypeVar("ContainerSet", Arrays, Objects)
 
 
 class Lockstep:
@@ -48,7 +48,7 @@ class Lockstep:
 
 
 @dataclass(slots=True, eq=False)
-class Lane(Generic[Container]):
+class Lane(Generic[ContainerSet]):
     """One set of arrays or objects.
 
     Attributes:
@@ -59,12 +59,12 @@ class Lane(Generic[Container]):
     """
 
     owner: int
-    part: Container
+    part: ContainerSet
     drives: bool
     without: tuple[int, ...]
 
 
-class Lanes(Generic[Container]):
+class Lanes(Generic[ContainerSet]):
     """The lanes of one JSON type in a choice. Owners: the nodes of the choice, and those that lanes exclude.
 
     Attributes:
@@ -72,15 +72,15 @@ class Lanes(Generic[Container]):
         all_drive: does each lane drive?
     """
 
-    def __init__(self, choice: Lockstep, part_of: Callable[[Shape], Container | None]) -> None:
-        self.lanes: list[Lane[Container]] = []
+    def __init__(self, choice: Lockstep, part_of: Callable[[Shape], ContainerSet | None]) -> None:
+        self.lanes: list[Lane[ContainerSet]] = []
         self._excludes = False
         self.all_drive = True
         owners = list(choice.nodes)
         excluded: dict[Node, int] = {}
         for owner, node in enumerate(owners):  # the list grows by the nodes that its lanes exclude
             for shape in node.shapes:
-                part: Container | None = part_of(shape)
+                part: ContainerSet | None = part_of(shape)
                 if part is None:
                     continue
                 for each in part.without:
@@ -97,13 +97,13 @@ class Lanes(Generic[Container]):
         """The nodes of the choice that accept when these lanes (by index) may close, as bits."""
         if not self._excludes:
             return union(self.lanes[k].owner for k in closing)
-        owned: dict[int, list[Lane[Container]]] = {}
+        owned: dict[int, list[Lane[ContainerSet]]] = {}
         for k in closing:
             owned.setdefault(self.lanes[k].owner, []).append(self.lanes[k])
         verdicts: dict[int, bool] = {}
         return union(owner for owner in owned if self._accepts(owner, owned, verdicts)) & self._all
 
-    def _accepts(self, owner: int, owned: dict[int, list[Lane[Container]]], verdicts: dict[int, bool]) -> bool:
+    def _accepts(self, owner: int, owned: dict[int, list[Lane[ContainerSet]]], verdicts: dict[int, bool]) -> bool:
         if owner not in verdicts:
             verdicts[owner] = False
             verdicts[owner] = any(

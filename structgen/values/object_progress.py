@@ -33,7 +33,7 @@ from structgen.schema.normal import Node, Objects, Property
 
 Flags = npt.NDArray[np.bool_]
 Int64 = npt.NDArray[np.int64]
-Options = list[tuple[Node, "Members"]]
+MemberOptions = list[tuple[Node, "Members"]]
 
 
 class Members(NamedTuple):
@@ -310,7 +310,7 @@ class MemberSteps:
         others += [(sets, 1) for required, sets in left if not required]
         return fewest((1 << len(progress.objects.some)) - 1 & ~progress.met, owed, others)
 
-    def options(self, node: Node, after: Members, marks: int) -> Options:
+    def options(self, node: Node, after: Members, marks: int) -> MemberOptions:
         """The options of a member whose name has these marks: one for each set of open rules that it may satisfy.
 
         Args:

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from structgen.constraints.basic import JsonSchema, Regex
-from structgen.endings.agreed import Effort
-from structgen.endings.closing import UNKNOWN, Closing, Speller, closing_tokens
+from structgen.endings.agreed import SearchEffort
+from structgen.endings.closing import UNKNOWN, Closing, TokenSpeller, closing_tokens
 from structgen.masks import Matcher
 from structgen.vocabulary import Vocabulary
 from tests.support.matching import END, byte_vocabulary, rich_vocabulary, vocabulary_of
@@ -57,7 +57,7 @@ def test_a_finished_text_and_one_that_may_end_need_no_token() -> None:
 def test_fewest_tokens_are_as_few_as_all_ways_to_spell_a_text_have() -> None:
     """Against every way to cut 200 random texts."""
     pieces = [b"ab", b"abc", b"bca", b"ca", b"aaa", b"cab", b"bb"]
-    speller = Speller(vocabulary_of(pieces))
+    speller = TokenSpeller(vocabulary_of(pieces))
     known = {*pieces, b"a", b"b", b"c"}
     draw, text = random.Random(3), b""
     for _ in range(200):
@@ -176,13 +176,13 @@ class Slow(No):
 
 def test_a_search_ends_when_its_effort_is_spent() -> None:
     grammar = JsonSchema({"type": "string"}).compile(byte_vocabulary())
-    effort, listener = Effort(steps=5), Slow(b"no")
+    effort, listener = SearchEffort(steps=5), Slow(b"no")
     assert Closing.of(grammar).tokens(grammar.matcher(), listener, effort) is None
     assert effort.steps <= 0
     asked = listener.asked
     assert Closing.of(grammar).tokens(grammar.matcher(), listener, effort) is None
     assert listener.asked - asked <= 10
-    effort = Effort(seconds=0)
+    effort = SearchEffort(seconds=0)
     assert Closing.of(grammar).tokens(grammar.matcher(), listener, effort) is None
     assert effort.steps > 4_000
 

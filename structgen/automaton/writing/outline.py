@@ -15,7 +15,7 @@ from structgen.memo import once_per_object
 from structgen.regular.chardfa import CharDfa
 
 
-Span = tuple[int, int, int, int]
+SpellingSpan = tuple[int, int, int, int]
 """A row of `DfaOutline.spelling`."""
 
 
@@ -76,7 +76,7 @@ class DfaOutline:
         `left` more bytes of any value spell a character of class `below`. The last node is the root: its spans take the
         lead bytes.
         """
-        nodes: list[list[Span]] = []
+        nodes: list[list[SpellingSpan]] = []
         leads = self._spell(nodes, 0xC2, 30, 0x80, 1, 0x80)
         leads += self._spell(nodes, 0xE0, 16, 0, 2, 0x800)
         leads += self._spell(nodes, 0xF0, 5, 0, 3, 0x10000)
@@ -84,7 +84,9 @@ class DfaOutline:
         spans = np.array([span for node in nodes for span in node], np.int32).reshape(-1, 4)
         return spans, np.cumsum([len(node) for node in nodes], dtype=np.int32)
 
-    def _spell(self, nodes: list[list[Span]], first: int, count: int, low: int, left: int, least: int) -> list[Span]:
+    def _spell(
+        self, nodes: list[list[SpellingSpan]], first: int, count: int, low: int, left: int, least: int
+    ) -> list[SpellingSpan]:
         """The spans of one node. New nodes below it are added to `nodes`.
 
         Args:
@@ -94,7 +96,7 @@ class DfaOutline:
             least: characters below it are left out: they have a shorter spelling.
         """
         bounds, classes, size = [*self._bounds, 0x110000], [*self._classes, 0], 1 << 6 * left
-        spans: list[Span] = []
+        spans: list[SpellingSpan] = []
         byte = max(0, (least - low) >> 6 * left)
         while byte < count:
             start = low + byte * size

@@ -30,7 +30,7 @@ from structgen.chat.literals import Literals, optional
 from structgen.chat.reading import Event, Happens, Role, Told
 from structgen.chat.spellings import loosened
 from structgen.errors import CallSyntaxError, quoted
-from structgen.parts.parts import Either, JsonValue, Loop, Plan, RulePlan, Series, Unordered, Words, by_text
+from structgen.parts.parts import Either, JsonValue, Loop, Plan, RegularPart, RulePlan, Series, Unordered, by_text
 from structgen.parts.special import Fixed
 from structgen.regular.chardfa import CharDfa, complement, from_pattern, intersect, literals
 from structgen.schema.algebra import Algebra
@@ -38,7 +38,7 @@ from structgen.schema.normal import ANY, Arrays, Node, Objects, Shape
 from structgen.values.names import Outline
 
 CONTAINERS = frozenset(("array", "object"))
-SCALAR = Words(from_pattern("[A-Za-z0-9+.-]+", anchored=True))
+SCALAR = RegularPart(from_pattern("[A-Za-z0-9+.-]+", anchored=True))
 """Numbers, `true`, `None` and the like."""
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 
@@ -203,7 +203,7 @@ class NestedPlans:
         before, behind = self._writer.key
         if not self._reads:
             begun = [((words((quote.decode(),)),) if quote else (), after) for quote, after in self._quotes]
-            return [Series((self._before_name, *quote, Words(names), after)) for quote, after in begun]
+            return [Series((self._before_name, *quote, RegularPart(names), after)) for quote, after in begun]
         if self._writer.escaped:
             return [Series((Either(tuple(map(python_string, "\"'"))), self._loose(behind[1:]), *self._say(": ")))]
         name = string(without(behind.strip() or behind))
@@ -279,13 +279,13 @@ class ElementPlans(NestedPlans):
         return None if value is None else {name.encode(): Series((end, *said, value, self._ended(name)))}
 
     def _names(self, names: CharDfa) -> list[Plan]:
-        named, end = Words(intersect(names, self._element_names.language)), self._literal.plan(self._elements.end)
+        named, end = RegularPart(intersect(names, self._element_names.language)), self._literal.plan(self._elements.end)
         return [Series((self._before_name, string(named) if self._reads else named, end, *self._say(": ")))]
 
     @cached_property
-    def _element_names(self) -> Words:
+    def _element_names(self) -> RegularPart:
         """The names of elements that are no items."""
-        return Words(intersect(from_pattern(FREE_NAME), complement(literals((self._elements.item,)))))
+        return RegularPart(intersect(from_pattern(FREE_NAME), complement(literals((self._elements.item,)))))
 
     def _free_value(self, node: Node | None) -> Plan | None:
         """Returns the value of an element of any name, and its closing tag. No mask can tell that both tags have the

@@ -41,7 +41,7 @@ from structgen.chat.spellings import loosened
 from structgen.constraints.basic import JsonSchema
 from structgen.errors import UnsupportedSchema, quoted
 from structgen.memo import cached_method
-from structgen.parts.parts import Either, Loop, Plan, Series, Unordered, Words, by_text
+from structgen.parts.parts import Either, Loop, Plan, RegularPart, Series, Unordered, by_text
 from structgen.parts.special import Fixed
 from structgen.regular.chardfa import complement, from_pattern, intersect, literals
 from structgen.regular.texts import escaped, free_text
@@ -129,9 +129,9 @@ class KeyedPlans:
             if names.empty:
                 continue
             if self._reads:
-                plans.append(Series((Told(Role.WORD, Words(names)), Event(Happens.KEY), Later(make))))
+                plans.append(Series((Told(Role.WORD, RegularPart(names)), Event(Happens.KEY), Later(make))))
             elif (value := make()) is not None:
-                plans.append(Series((Words(names), value)))
+                plans.append(Series((RegularPart(names), value)))
         return plans
 
     def _declared(self, members: ArgumentSchemas, tool: str, order: str | Sequence[str]) -> Plan:
@@ -159,14 +159,14 @@ class KeyedPlans:
         _, sides = around(format_.before, format_.after)
         head, after = self._literal.spelling(sides.head), self._literal.spelling(sides.after_key(name))
         if isinstance(format_.writer, JsonLayout):
-            quote = Words(literals(('"',)))
+            quote = RegularPart(literals(('"',)))
             value: Plan = Series((quote, spelled_texts(texts, json_escaped), quote))
         elif isinstance(format_.writer, Raw):
             unstopped = free_text((), [escaped(sides.stop(name))], 0)
-            line = (Words(literals(("\n",))),) if sides.padded else ()
+            line = (RegularPart(literals(("\n",))),) if sides.padded else ()
             value = Series((*line, spelled_texts(texts, lambda language: intersect(language, unstopped)), *line))
         elif isinstance(format_.writer, Nested) and format_.writer.escaped:
-            quotes = [(quote, Words(literals((quote,)))) for quote in "\"'"]
+            quotes = [(quote, RegularPart(literals((quote,)))) for quote in "\"'"]
             ways = [(mark, spelled_texts(texts, partial(python_escaped, quote=quote))) for quote, mark in quotes]
             value = Either(tuple(Series((mark, spelled, mark)) for mark, spelled in ways))
         else:

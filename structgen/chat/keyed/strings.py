@@ -12,7 +12,7 @@ import numpy as np
 from structgen.chat.arguments import Raw
 from structgen.chat.keyed.nested import ESCAPES
 from structgen.chat.reading import Event, Happens, Role, Told
-from structgen.parts.parts import Either, Loop, Plan, Series, Skips, Words, mapped
+from structgen.parts.parts import Either, Loop, Plan, RegularPart, Series, Skips, mapped
 from structgen.parts.special import Fixed
 from structgen.regular.chardfa import CharDfa, complement, from_pattern, intersect, length, literals, tidied, union
 from structgen.regular.substrings import quote_language
@@ -35,9 +35,9 @@ string of the argument may look like this."""
 
 
 @lru_cache(256)
-def words(texts: tuple[str, ...]) -> Words:
+def words(texts: tuple[str, ...]) -> RegularPart:
     """Returns the part of these texts; the same object for the same texts, which many arguments share."""
-    return Words(literals(texts))
+    return RegularPart(literals(texts))
 
 
 def raw_strings(
@@ -98,7 +98,7 @@ def _language(strings: Strings) -> tuple[CharDfa, int | None]:
 @lru_cache(256)
 def _strings(
     sets: tuple[Strings, ...], writer: Raw, behind: str, types: tuple[str, ...], edges: tuple[str, str] = ("", "")
-) -> Words:
+) -> RegularPart:
     """Returns the part of these strings. Arguments that take the same strings share the part, and so its states.
 
     Args:
@@ -117,7 +117,7 @@ def _strings(
         bounds.append(from_pattern(r"^(\S([\s\S]*\S)?)?$"))
     bounds += [complement(from_pattern(SPELLED[type_])) for type_ in types if type_ != "string"]
     language = intersect(*bounds) if combined is None else intersect(combined, *bounds)
-    return Words(language, None if longest < 0 else longest, value=True)
+    return RegularPart(language, None if longest < 0 else longest, value=True)
 
 
 @lru_cache(256)
@@ -128,7 +128,9 @@ def quoted_strings(strings: Strings) -> Plan:
         language, longest = intersect(language, length(0, longest)), None
     return Either(
         tuple(
-            Series((words((quote,)), Words(python_escaped(language, quote), longest, value=True), words((quote,))))
+            Series(
+                (words((quote,)), RegularPart(python_escaped(language, quote), longest, value=True), words((quote,)))
+            )
             for quote in "\"'"
         )
     )
@@ -162,7 +164,7 @@ def spelled_texts(texts: Plan, spell: Callable[[CharDfa], CharDfa]) -> Plan:
         return Skips(tuple(map(spelled, skips.languages)))
 
     def change(plan: Plan) -> Plan:
-        if not isinstance(plan, Words):
+        if not isinstance(plan, RegularPart):
             return plan
         return replace(plan, language=spelled(plan.language), skips=plan.skips and skipped(plan.skips))
 
@@ -199,29 +201,29 @@ def _escaped(language: CharDfa, letters: Mapping[str, str], never: set[int]) -> 
     return tidied(np.array(starts, np.int32), classes, table, (*language.final, *[0] * (count - 1)))
 
 
-def string(text: Words) -> Plan:
+def string(text: RegularPart) -> Plan:
     """Returns the plan of a reader for a string that is written as it is."""
     return Series((Event(Happens.JSON, '"'), Told(Role.STRING, text, lazy=True), Event(Happens.JSON, '"')))
 
 
 @lru_cache(256)
-def without(stop: str, types: tuple[str, ...] = (), beginning: str = "") -> Words:
+def without(stop: str, types: tuple[str, ...] = (), beginning: str = "") -> RegularPart:
     """Returns the texts without this one, that look like no value of these types, and do not begin with this one."""
     unlike = [complement(from_pattern(SPELLED[type_])) for type_ in types]
     unlike += [complement(from_pattern(f"^{escaped(beginning)}"))] if beginning else []
-    return Words(intersect(free_text((), [escaped(stop)] if stop else [], 0), *unlike))
+    return RegularPart(intersect(free_text((), [escaped(stop)] if stop else [], 0), *unlike))
 
 
 @lru_cache
 def python_string(quote: str) -> Plan:
     """Returns the plan of a reader for a literal of Python."""
-    mark, plain = Event(Happens.JSON, '"'), Words(from_pattern(f"[^\\\\{quote}]", anchored=True))
+    mark, plain = Event(Happens.JSON, '"'), RegularPart(from_pattern(f"[^\\\\{quote}]", anchored=True))
     letter = Series((Told(Role.WORD, _ESCAPE), Event(Happens.CONVERTED, _unescaped)))
     letters = Loop(Either((Told(Role.STRING, plain), letter)), 0, None)
     return Series((Fixed(quote), mark, letters, Fixed(quote), mark))
 
 
-_ESCAPE = Words(from_pattern(r"\\(?:u[\s\S]{4}|x[\s\S]{2}|[^ux])", anchored=True))
+_ESCAPE = RegularPart(from_pattern(r"\\(?:u[\s\S]{4}|x[\s\S]{2}|[^ux])", anchored=True))
 
 
 def _unescaped(text: str) -> str:

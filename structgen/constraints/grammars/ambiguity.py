@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from structgen.parts.earley.part import Grammar
-from structgen.parts.earley.symbols import END, Rules
-from structgen.parts.parts import Either, Part, Plan, RulePlan, Series, Words, plans_in
+from structgen.parts.earley.part import GrammarPart
+from structgen.parts.earley.symbols import END, GrammarRules
+from structgen.parts.parts import Either, Part, Plan, RegularPart, RulePlan, Series, plans_in
 from structgen.regular.chardfa import CharDfa, intersect
 
 MAX_SHOWN = 5
@@ -14,7 +14,7 @@ MAX_SHOWN = 5
 
 def described(plan: Plan) -> str:
     """How the plan of a grammar is read, for people."""
-    if not isinstance(plan, Grammar):
+    if not isinstance(plan, GrammarPart):
         return "a regular language"
     rules = [each for each in plans_in(plan.plan) if isinstance(each, RulePlan)]
     found = [f"{rule.name} begins and ends with itself" for rule in rules if _at_both_ends(rule)]
@@ -34,16 +34,16 @@ def _at_both_ends(rule: RulePlan) -> bool:
 
 def _shared_texts(plan: Plan) -> list[str]:
     """The shortest text of each pair of terminals that may come at the same place, if they have one."""
-    rules = Rules(plan, lambda part: isinstance(part, Words) and part.language.matches(""))
+    rules = GrammarRules(plan, lambda part: isinstance(part, RegularPart) and part.language.matches(""))
     places = {*rules.follows[END + 1 :], rules.first(plan)}
     pairs = {pair for bits in places for pair in combinations(_members(bits, rules), 2)}
     texts = {_shared(first.language, second.language) for first, second in pairs}
     return sorted(text for text in texts if text is not None)
 
 
-def _members(bits: int, rules: Rules) -> list[Words]:
+def _members(bits: int, rules: GrammarRules) -> list[RegularPart]:
     parts: list[Part | None] = [part for n, part in enumerate(rules.parts) if bits >> n & 1]
-    return [part for part in parts if isinstance(part, Words)]
+    return [part for part in parts if isinstance(part, RegularPart)]
 
 
 def _shared(first: CharDfa, second: CharDfa) -> str | None:

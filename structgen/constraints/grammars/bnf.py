@@ -68,10 +68,10 @@ def read_bnf(text: str, start: str, notation: Notation) -> Productions:
     Raises:
         OptionError: it is malformed, or has what is not supported; the message names the line.
     """
-    return _Reader(text, start, notation).rules()
+    return _BnfReader(text, start, notation).rules()
 
 
-class _Reader:
+class _BnfReader:
     def __init__(self, text: str, start: str, notation: Notation) -> None:
         self._cursor, self._start, self._notation = Cursor(text, notation.name, notation.spaces), start, notation
         self._depth = 0

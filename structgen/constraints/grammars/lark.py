@@ -55,7 +55,7 @@ from structgen.parts.special import Special
 from structgen.regular.chardfa import CharDfa, literals
 from structgen.regular.regex.charsets import folded
 from structgen.regular.regex.errors import PatternError, PatternUnsupported
-from structgen.regular.regex.nodes import Anchor, Assertion, Chars, Concatenation, Look, Node, everywhere
+from structgen.regular.regex.nodes import Anchor, Assertion, Chars, Concatenation, Look, PatternNode, everywhere
 from structgen.regular.regex.python import parse_python
 from structgen.regular.texts import first_end
 from structgen.vocabulary import special_text
@@ -81,7 +81,7 @@ def read_lark(
     if len(text) > MAX_CHARACTERS:
         raise LimitExceeded(f"a grammar of {len(text):,} characters; the limit is {MAX_CHARACTERS:,}")
     try:
-        return _Reader(text, start, plan_of, json_plan, folders).rules()
+        return _LarkReader(text, start, plan_of, json_plan, folders).rules()
     except RecursionError as error:
         raise OptionError("the grammar has groups inside groups that are too deep to be read") from error
 
@@ -91,7 +91,7 @@ _NO_EFFECT = ("no_forcing", "allow_initial_skip")
 """Options of `%llguidance` that do not change the texts here."""
 
 
-class _Reader:
+class _LarkReader:
     def __init__(
         self,
         text: str,
@@ -135,7 +135,7 @@ class _Reader:
             return missing(path, self._folders)
         if path in BUNDLED and path not in self._folders:
             return _bundled(path)
-        return _Reader(text, "", self._plan_of, self._json_plan, self._folders).module()
+        return _LarkReader(text, "", self._plan_of, self._json_plan, self._folders).module()
 
     def rules(self) -> Productions:
         """All rules of the text."""
@@ -411,7 +411,7 @@ class _Reader:
         except (OptionError, PatternError, PatternUnsupported) as error:
             self._cursor.refuse(f"the pattern {quoted(match[0].strip())}: {error}", at)
 
-    def _anchored(self, tree: Node) -> bool:
+    def _anchored(self, tree: PatternNode) -> bool:
         """Are its assertions just ^ at the beginning and $ at the end? In llguidance's dialect they say nothing."""
         places = [node.place for node in everywhere(tree) if isinstance(node, Assertion)]
         own = {Assertion(Anchor.START): 0, Assertion(Anchor.END): -1}
@@ -447,12 +447,12 @@ class _Reader:
             return Embedded(self._json_plan(cursor.json("%json")))
         if kind != "lark":
             cursor.refuse(f"%{kind} is not supported; %json, %regex and %lark are", at)
-        inner = _Reader(cursor.braced("%lark", at), "start", self._plan_of, self._json_plan).rules()
+        inner = _LarkReader(cursor.braced("%lark", at), "start", self._plan_of, self._json_plan).rules()
         return Embedded(self._plan_of(inner))
 
     # The meaning of terminals, once all names are known.
 
-    def _lexed(self, tree: Node) -> Expression:
+    def _lexed(self, tree: PatternNode) -> Expression:
         """A text or pattern: a token of its own in a rule, a part of one in a terminal."""
         return tree if self._in_terminal else Lexeme(language_of(tree))
 
@@ -489,4 +489,4 @@ def _bundled(path: str) -> Module:
     def refuse(given: Any) -> NoReturn:
         raise AssertionError("a grammar that comes with Lark has nothing of the dialect")
 
-    return _Reader(source(path, ()) or "", "", refuse, refuse).module()
+    return _LarkReader(source(path, ()) or "", "", refuse, refuse).module()

@@ -1,8 +1,8 @@
 """From rules to the plan of a composition.
 
-What is regular becomes one `Words`, however many rules it is written in, because masks in it are cheap: an automaton
-over characters instead of a set of threads. That includes rules that call themselves only at their end, or only at
-their beginning. All else becomes a `RulePlan`.
+What is regular becomes one `RegularPart`, however many rules it is written in, because masks in it are cheap: an
+automaton over characters instead of a set of threads. That includes rules that call themselves only at their end, or
+only at their beginning. All else becomes a `RulePlan`.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from structgen.constraints.grammars.rules import (
 )
 from structgen.errors import LimitExceeded, OptionError
 from structgen.memo import BoundedCache, cached_method
-from structgen.parts.earley.part import Grammar
+from structgen.parts.earley.part import GrammarPart
 from structgen.parts.parts import (
     Either,
     JsonValue,
     Loop,
     PartLimits,
     Plan,
+    RegularPart,
     RulePlan,
     Series,
     Skips,
-    Words,
     mapped,
 )  # fmt: skip
 from structgen.regular.chardfa import CharDfa, from_tree, literals
-from structgen.regular.regex.nodes import Alternation, Chars, Concatenation, Node, Repetition, children, rebuilt
+from structgen.regular.regex.nodes import Alternation, Chars, Concatenation, PatternNode, Repetition, children, rebuilt
 
 MAX_NODES = 3_000
 """Nodes of a regular rule that is written out where it is called."""
@@ -77,7 +77,7 @@ class _Plans:
         self._limit()
         if self._rules.skips is not None:
             plan = Series((self._between, plan))
-        return plan if isinstance(plan, Words) and not (plan.greedy or plan.lazy) else Grammar(plan)
+        return plan if isinstance(plan, RegularPart) and not (plan.greedy or plan.lazy) else GrammarPart(plan)
 
     def _with_texts(self) -> set[str]:
         """The rules that have a text."""
@@ -102,7 +102,7 @@ class _Plans:
         if isinstance(expression, Language):
             return self._language(expression.language)
         if isinstance(expression, Embedded):
-            plan = expression.plan.plan if isinstance(expression.plan, Grammar) else expression.plan
+            plan = expression.plan.plan if isinstance(expression.plan, GrammarPart) else expression.plan
             return plan if self._rules.skips is None else Series((plan, self._between))
         if isinstance(expression, Concatenation):
             return self._series(expression.items)
@@ -113,7 +113,7 @@ class _Plans:
 
     def _series(self, items: tuple[Expression, ...]) -> Plan:
         plans: list[Plan] = []
-        regular: list[Node] = []
+        regular: list[PatternNode] = []
 
         def add_regular() -> None:
             if regular:
@@ -130,7 +130,7 @@ class _Plans:
         add_regular()
         return plans[0] if len(plans) == 1 else Series(tuple(plans))
 
-    def _in_pieces(self, items: tuple[Node, ...]) -> list[Plan]:
+    def _in_pieces(self, items: tuple[PatternNode, ...]) -> list[Plan]:
         """A regular sequence: one part, or several if that is too large."""
         try:
             return [self._words(Concatenation(items))]
@@ -183,27 +183,27 @@ class _Plans:
         return Series((words, self._between)) if self._rules.once else words
 
     @cached_method
-    def _greedy(self, language: CharDfa, lazy: bool) -> Words:
-        return Words(language, greedy=True, lazy=lazy, skips=self._skips)
+    def _greedy(self, language: CharDfa, lazy: bool) -> RegularPart:
+        return RegularPart(language, greedy=True, lazy=lazy, skips=self._skips)
 
     @cached_method
-    def _language(self, language: CharDfa) -> Words:
-        return Words(language)
+    def _language(self, language: CharDfa) -> RegularPart:
+        return RegularPart(language)
 
-    def _words(self, tree: Node) -> Plan:
+    def _words(self, tree: PatternNode) -> Plan:
         key = _key(tree)
         if key not in self._parts:
             language = _automata.kept(key, _automaton, tree)
-            self._parts[key] = Series(()) if tree == EMPTY else Words(language)
+            self._parts[key] = Series(()) if tree == EMPTY else RegularPart(language)
         return self._parts[key]
 
-    def _regular(self, expression: Expression) -> Node | None:
+    def _regular(self, expression: Expression) -> PatternNode | None:
         """The tree of a regular expression, with the rules that it calls written out; None if it is not regular."""
         if isinstance(expression, Ref):
             return self._regular_rule(expression.name)
         if isinstance(expression, LEAVES) or not _has_text(expression, self._productive):
             return None
-        trees: list[Node | None] = []
+        trees: list[PatternNode | None] = []
         if isinstance(expression, Alternation):
             live = [option for option in expression.options if _has_text(option, self._productive)]
             expression = Alternation(tuple(live))
@@ -215,7 +215,7 @@ class _Plans:
         following = iter(trees)
         return rebuilt(expression, lambda child: next(following))  # type: ignore[arg-type,return-value]
 
-    def _regular_rule(self, name: str) -> Node | None:
+    def _regular_rule(self, name: str) -> PatternNode | None:
         rules = self._rules
         if name in self._open or name in {*rules.captures, *rules.limits, *rules.stop_captures}:
             return None
@@ -226,7 +226,7 @@ class _Plans:
             self._open.discard(name)
 
     @cached_method
-    def _written_out(self, name: str) -> Node | None:
+    def _written_out(self, name: str) -> PatternNode | None:
         expression = self._rules.expressions[name]
         tree = self._regular(self._without_recursion(name, expression))
         return tree if tree is not None and _size(tree) <= MAX_NODES else None
@@ -250,12 +250,12 @@ class _Plans:
 
 def _limited(plan: Plan, limits: PartLimits) -> Plan:
     """A part with limits, if it may have some and has none of its own; other plans as they are."""
-    if isinstance(plan, (Words, JsonValue)) and plan.limits is None:
+    if isinstance(plan, (RegularPart, JsonValue)) and plan.limits is None:
         return replace(plan, limits=limits)
     return plan
 
 
-def _unwrapped(tree: Node) -> Node:
+def _unwrapped(tree: PatternNode) -> PatternNode:
     """The only item of a sequence, the only option of an alternation."""
     while isinstance(tree, (Concatenation, Alternation)) and len(children(tree)) == 1:
         (tree,) = children(tree)
@@ -264,7 +264,7 @@ def _unwrapped(tree: Node) -> Node:
 
 def _skipped(skips: Skips, *, once: bool) -> Plan:
     """What may appear between tokens, as a plan of its own."""
-    one = Either(tuple(Words(language, greedy=True, blank=True) for language in skips.languages))
+    one = Either(tuple(RegularPart(language, greedy=True, blank=True) for language in skips.languages))
     return Loop(one, 0, 1 if once else None)
 
 
@@ -292,18 +292,18 @@ def _calls(expression: Expression, name: str) -> bool:
     return any(_calls(child, name) for child in children(expression))
 
 
-def _size(tree: Node) -> int:
+def _size(tree: PatternNode) -> int:
     times = (tree.maximum or tree.minimum or 1) if isinstance(tree, Repetition) else 1
     return 1 + times * sum(map(_size, children(tree)))
 
 
-def _repeats(tree: Node) -> int:
+def _repeats(tree: PatternNode) -> int:
     """The greatest bound of a repetition: an automaton has no fewer states."""
     own = (tree.maximum or tree.minimum) if isinstance(tree, Repetition) else 0
     return max([own, *map(_repeats, children(tree))])
 
 
-def _key(tree: Node) -> Hashable:
+def _key(tree: PatternNode) -> Hashable:
     """Equal for equal trees. The nodes themselves are tuples: a sequence equals the alternation of the same items."""
     tree = _unwrapped(tree)
     if isinstance(tree, Repetition):
@@ -314,7 +314,7 @@ def _key(tree: Node) -> Hashable:
 _automata = BoundedCache[Hashable, CharDfa](16 << 20, lambda automaton: automaton.nbytes, of_schemas=True)
 
 
-def _automaton(tree: Node) -> CharDfa:
+def _automaton(tree: PatternNode) -> CharDfa:
     """The texts of a tree."""
     if _repeats(tree) > MAX_STATES:
         raise LimitExceeded(f"a repetition takes more than {MAX_STATES:,} states")
@@ -322,7 +322,7 @@ def _automaton(tree: Node) -> CharDfa:
     return from_tree("", tree, anchored=True, limit=MAX_STATES) if text is None else literals((text,))
 
 
-def _text(tree: Node) -> str | None:
+def _text(tree: PatternNode) -> str | None:
     """The one text of a tree; None for other trees."""
     items = tree.items if isinstance(tree, Concatenation) else (tree,)
     letters = []

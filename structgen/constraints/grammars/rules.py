@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 from structgen.parts.parts import PartLimits, Plan, Skips
 from structgen.regular.chardfa import CharDfa
 from structgen.regular.regex.charsets import Ranges
-from structgen.regular.regex.nodes import Alternation, Chars, Concatenation, Node, Repetition
+from structgen.regular.regex.nodes import Alternation, Chars, Concatenation, PatternNode, Repetition
 
 MAX_REPEATS = 1_000_000
 MAX_DEPTH = 200
@@ -57,7 +57,7 @@ class Intersection(NamedTuple):
     right: Expression
 
 
-Expression: TypeAlias = "Node | Ref | Lexeme | Language | Embedded | Complement | Intersection"
+Expression: TypeAlias = "PatternNode | Ref | Lexeme | Language | Embedded | Complement | Intersection"
 """`Complement` and `Intersection` are in terminals only, as long as their names are not known."""
 
 LEAVES = (Lexeme, Language, Embedded, Complement, Intersection)
@@ -89,13 +89,13 @@ class Productions:
     limits: dict[str, PartLimits] = field(default_factory=dict)
 
 
-def literal(text: str) -> Node:
+def literal(text: str) -> PatternNode:
     """A text."""
     each = [Chars(((ord(char), ord(char)),)) for char in text]
     return each[0] if len(each) == 1 else Concatenation(tuple(each))
 
 
-def chars(ranges: Ranges) -> Node:
+def chars(ranges: Ranges) -> PatternNode:
     """One character of a set."""
     return Chars(ranges)
 

@@ -29,7 +29,7 @@ from structgen.regular.regex.nodes import (
     Concatenation,
     Group,
     Look,
-    Node,
+    PatternNode,
     Repetition,
     children,
     everywhere,
@@ -138,7 +138,7 @@ def language_of(expression: Expression) -> CharDfa:
     return reduce(concatenated, [*fixed, *[optional] * (expression.maximum - expression.minimum)], literals(("",)))
 
 
-def _token(tree: Node) -> CharDfa:
+def _token(tree: PatternNode) -> CharDfa:
     """The texts of a token. If the repetitions of its pattern are lazy, it takes no more than it must.
 
     Raises:
@@ -168,7 +168,7 @@ def _token(tree: Node) -> CharDfa:
     return shortest
 
 
-def _is_lazy(tree: Node) -> bool:
+def _is_lazy(tree: PatternNode) -> bool:
     return any(isinstance(node, Repetition) and node.lazy for node in everywhere(tree))
 
 
@@ -243,10 +243,10 @@ def substrings(value: Any, refuse: Callable[[str], NoReturn]) -> CharDfa:
     if len(given) > MAX_CHUNKS:
         refuse(f"{kind} of %regex has {len(given):,} pieces; at most {MAX_CHUNKS} are supported")
 
-    def before(rest: Node, chunk: str) -> Node:
+    def before(rest: PatternNode, chunk: str) -> PatternNode:
         return Concatenation((literal(chunk), Repetition(rest, 0, 1)))
 
-    empty: Node = EMPTY
+    empty: PatternNode = EMPTY
     return language_of(Alternation(tuple(accumulate(reversed(given), before, initial=empty))))
 
 

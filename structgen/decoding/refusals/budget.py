@@ -28,7 +28,7 @@ from structgen.decoding.refusals.guarding import Guarding
 from structgen.decoding.refusals.phrase_row import PhraseRow
 from structgen.decoding.refusals.rule import RowRule
 from structgen.decoding.refusals.transcript import CutOff, Transcript
-from structgen.endings.agreed import Effort, Listener, agrees
+from structgen.endings.agreed import Listener, SearchEffort, agrees
 from structgen.endings.closing import THOROUGH, UNKNOWN, Closing
 from structgen.errors import BudgetExhausted, CallbackError, DeadEnd, OptionError, VocabularyError, quoted
 from structgen.json_text.pointers import pointer_at
@@ -134,7 +134,7 @@ class Steering(RowRule):
         """
         assert text.matcher is not None, "phrases stand in texts of a grammar"
         listener, spell = self._listener(text, b""), partial(self._spelled, text)
-        close = self._closing.tokens(text.matcher, listener, Effort(), self._budget, THOROUGH, spell)
+        close = self._closing.tokens(text.matcher, listener, SearchEffort(), self._budget, THOROUGH, spell)
         if close and self._closes_in_time and len(close) <= self._budget:
             text.states[self][0] = LimitPlace(close)
         return close

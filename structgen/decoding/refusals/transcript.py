@@ -17,7 +17,7 @@ import numpy as np
 from structgen.chat.stopping import TurnReading
 from structgen.decoding.choosing.measure import Entry
 from structgen.decoding.refusals.retry_tree import RetryTree
-from structgen.endings.agreed import Effort
+from structgen.endings.agreed import SearchEffort
 from structgen.masks import Matcher
 from structgen.masks.words import Words, pack
 from structgen.models.row import Row
@@ -153,7 +153,7 @@ class Transcript:
         self.seam = self.at_seam = cast("Seam | None", None)
         self.healed = 0
         self.cut_off: CutOff | None = None
-        self.effort = Effort()
+        self.effort = SearchEffort()
 
     @property
     def has_room(self) -> bool:

@@ -18,14 +18,14 @@ from structgen.memo import Numbering, cached_method
 from structgen.parts.composed import Composed, refuse
 from structgen.parts.earley.lexer import Ended, Lexed, Terminal
 from structgen.parts.earley.symbols import END
-from structgen.parts.parts import Entered, Part, Words, first_bytes, more_bytes
+from structgen.parts.parts import Entered, Part, RegularPart, first_bytes, more_bytes
 from structgen.parts.threads import Lexing, Thread
 
 
 NOTHING_MORE = frozenset[int]()
 
 
-class Lexeme(NamedTuple):
+class OpenLexeme(NamedTuple):
     """A lexeme that is being read: the set of items in which it began, its terminal, and its position."""
 
     slot: int
@@ -62,21 +62,21 @@ class ByteLexers:
         """The part of a terminal. The empty text is none of its lexemes."""
         part = self._parts[terminal]
         assert part is not None
-        if isinstance(part, Words) and part.limits is None:
+        if isinstance(part, RegularPart) and part.limits is None:
             part = replace(part, language=Terminal(part.language, part.greedy, part.lazy).lexemes)
         return self._automaton.enter(part)
 
     def _first(self, terminal: int) -> frozenset[int]:
         """The bytes with which a terminal begins."""
         part = self._parts[terminal]
-        if isinstance(part, Words):
+        if isinstance(part, RegularPart):
             return first_bytes(part.language, part.language.next[1] != 0)
         return frozenset(self._walk.successors(self.entered(terminal).start, refuse).nonzero()[0].tolist())
 
     def _more(self, terminal: int) -> frozenset[int]:
         """The bytes with which a complete text of a terminal may continue or not."""
         part = self._parts[terminal]
-        if isinstance(part, Words):
+        if isinstance(part, RegularPart):
             return more_bytes(part.language, greedy=part.greedy)
         return self.entered(terminal).extends
 
@@ -92,37 +92,37 @@ class ByteLexers:
             if each is not None
         )
 
-    def started(self, slot: int, terminals: Iterable[int]) -> tuple[Lexeme, ...]:
+    def started(self, slot: int, terminals: Iterable[int]) -> tuple[OpenLexeme, ...]:
         """The lexemes of some terminals that begin in a slot."""
-        return tuple(sorted(Lexeme(slot, t, DONE if t == END else self.entered(t).start) for t in terminals))
+        return tuple(sorted(OpenLexeme(slot, t, DONE if t == END else self.entered(t).start) for t in terminals))
 
-    def after(self, lexemes: tuple[Lexeme, ...], byte: int) -> tuple[Lexeme, ...]:
+    def after(self, lexemes: tuple[OpenLexeme, ...], byte: int) -> tuple[OpenLexeme, ...]:
         """Those lexemes that continue with a byte, after it."""
         moved = [each._replace(position=int(self._column(each.position)[byte])) for each in lexemes]
         return self._going(each for each in moved if each.position)
 
-    def _going(self, moved: Iterable[Lexeme]) -> tuple[Lexeme, ...]:
+    def _going(self, moved: Iterable[OpenLexeme]) -> tuple[OpenLexeme, ...]:
         going = set(moved)
         return tuple(sorted({each for each in going if self._is_lazy(each) and self._over(each.position)} or going))
 
-    def _is_lazy(self, lexeme: Lexeme) -> bool:
+    def _is_lazy(self, lexeme: OpenLexeme) -> bool:
         part = self._parts[lexeme.terminal]
-        return isinstance(part, Words) and part.lazy
+        return isinstance(part, RegularPart) and part.lazy
 
-    def renumbered(self, lexemes: Iterable[Lexeme], numbers: dict[int, int]) -> tuple[Lexeme, ...]:
+    def renumbered(self, lexemes: Iterable[OpenLexeme], numbers: dict[int, int]) -> tuple[OpenLexeme, ...]:
         """The lexemes with other numbers of the slots."""
         return tuple(sorted({each._replace(slot=numbers[each.slot]) for each in lexemes}))
 
-    def terminals_of(self, lexemes: Iterable[Lexeme]) -> set[tuple[int, int]]:
+    def terminals_of(self, lexemes: Iterable[OpenLexeme]) -> set[tuple[int, int]]:
         """The slots and the terminals of lexemes."""
         return {(each.slot, each.terminal) for each in lexemes}
 
-    def slots_of(self, lexemes: Iterable[Lexeme]) -> set[int]:
+    def slots_of(self, lexemes: Iterable[OpenLexeme]) -> set[int]:
         """The slots in which lexemes began."""
         return {each.slot for each in lexemes}
 
     @cached_method
-    def state(self, lexemes: tuple[Lexeme, ...]) -> int:
+    def state(self, lexemes: tuple[OpenLexeme, ...]) -> int:
         """The state of the tables in which a lexer reads on with these lexemes."""
         if len(lexemes) == 1 and lexemes[0].terminal != END and self._is_clear(lexemes[0].terminal):
             slot, terminal, position = lexemes[0]
@@ -139,12 +139,12 @@ class ByteLexers:
             return self._automaton.lexing(state, tuple(threads), partial(self._of_threads, lexemes))
         return state
 
-    def _of_threads(self, lexemes: tuple[Lexeme, ...], threads: Iterable[Thread]) -> int:
+    def _of_threads(self, lexemes: tuple[OpenLexeme, ...], threads: Iterable[Thread]) -> int:
         """The state that reads on with the lexemes of these threads."""
         left = {each for each in lexemes if each.terminal == END}
         for position, _, after, *_ in threads:
             assert isinstance(after, Lexing)
-            left.add(Lexeme(after.slot, after.terminal, position))
+            left.add(OpenLexeme(after.slot, after.terminal, position))
         return self.state(tuple(sorted(left))) if left else 0
 
     @cached_method
@@ -162,7 +162,7 @@ class ByteLexers:
     def _column(self, position: int) -> list[int]:
         return [0] * 256 if position == DONE else self._walk.successors(position, refuse).tolist()
 
-    def _expand(self, lexemes: tuple[Lexeme, ...], state: int) -> None:
+    def _expand(self, lexemes: tuple[OpenLexeme, ...], state: int) -> None:
         columns = [self._column(each.position) for each in lexemes]
         complete = [n for n, each in enumerate(lexemes) if self._over(each.position)]
         row, known = [0] * 256, dict[object, int]()
@@ -181,20 +181,20 @@ class ByteLexers:
             miss = POP, self._outcomes[Lexed(self._ended(lexemes, complete))], 0
         self._automaton.tables.ranges(state, merged_edges(enumerate(row)), miss=miss)
 
-    def _moved(self, ended: Ended, going: tuple[Lexeme, ...], byte: int) -> int:
+    def _moved(self, ended: Ended, going: tuple[OpenLexeme, ...], byte: int) -> int:
         lazy = any(self._is_lazy(each) and self._over(each.position) for each in going)
         if not ended or lazy:
             return self.state(going)
         return self._automaton.pop(self._outcomes[Lexed(ended, going, byte + 1)])
 
-    def _is_greedy(self, lexeme: Lexeme) -> bool:
+    def _is_greedy(self, lexeme: OpenLexeme) -> bool:
         part = self._parts[lexeme.terminal]
-        return isinstance(part, Words) and part.greedy
+        return isinstance(part, RegularPart) and part.greedy
 
-    def _ended(self, lexemes: tuple[Lexeme, ...], ended: Iterable[int]) -> Ended:
+    def _ended(self, lexemes: tuple[OpenLexeme, ...], ended: Iterable[int]) -> Ended:
         return tuple(sorted({(lexemes[n].slot, lexemes[n].terminal) for n in ended}))
 
 
 def is_text(part: Part) -> bool:
     """Can a lexer over characters read a part?"""
-    return isinstance(part, Words) and part.maximum is None and part.limits is None
+    return isinstance(part, RegularPart) and part.maximum is None and part.limits is None

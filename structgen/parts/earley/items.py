@@ -21,7 +21,7 @@ from typing import NamedTuple
 from structgen.errors import LimitExceeded
 from structgen.memo import cached_method
 from structgen.memory import BYTES_OF_KEY, BYTES_OF_NODE, spend
-from structgen.parts.earley.symbols import UNKNOWN, Rules, Symbols
+from structgen.parts.earley.symbols import UNKNOWN, GrammarRules, Symbols
 
 MAX_READINGS = 128
 """The largest number of different returns in the items after a lexeme."""
@@ -39,7 +39,7 @@ class Return:
 
     __slots__ = ("group", "items", "relative")
 
-    def __init__(self, items: frozenset[Item], *, relative: bool) -> None:
+    def __init__(self, items: frozenset[EarleyItem], *, relative: bool) -> None:
         self.items, self.relative = items, relative
         self.group: Mapping[Hashable, Return] = {}
 
@@ -50,11 +50,11 @@ class _Called(NamedTuple):
     label: Hashable
 
 
-Item = tuple[Symbols, "Return | _Called"]
-Items = frozenset[Item]
+EarleyItem = tuple[Symbols, "Return | _Called"]
+EarleyItems = frozenset[EarleyItem]
 BELOW = Return(frozenset(), relative=True)
 """What follows the frame."""
-LEAVES: Item = ((), BELOW)
+LEAVES: EarleyItem = ((), BELOW)
 
 
 class ItemSet:
@@ -69,29 +69,31 @@ class ItemSet:
 
     __slots__ = ("after", "kernel", "leaves", "skips")
 
-    def __init__(self, kernel: Items, after: dict[int, Items], skips: frozenset[int], *, leaves: bool) -> None:
+    def __init__(
+        self, kernel: EarleyItems, after: dict[int, EarleyItems], skips: frozenset[int], *, leaves: bool
+    ) -> None:
         self.kernel, self.after, self.skips, self.leaves = kernel, after, skips, leaves
 
 
 class ItemSets:
     """The sets of items of a grammar."""
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: GrammarRules) -> None:
         self.rules = rules
-        self._returns: dict[Items, Return] = {LEAVES_ONLY: BELOW}
+        self._returns: dict[EarleyItems, Return] = {LEAVES_ONLY: BELOW}
         self._places: dict[Return, dict[Return, Return]] = {}  # by what is placed below
         self._least: dict[Return, int] = {BELOW: 0}
-        self._groups: dict[frozenset[tuple[Hashable, Items]], dict[Hashable, Return]] = {}
+        self._groups: dict[frozenset[tuple[Hashable, EarleyItems]], dict[Hashable, Return]] = {}
 
     @cached_method
-    def closed(self, kernel: Items, skips: frozenset[int]) -> ItemSet:
+    def closed(self, kernel: EarleyItems, skips: frozenset[int]) -> ItemSet:
         """The set of some items."""
         rules, leaves = self.rules, False
-        after: dict[int, set[Item]] = {}
-        callers: dict[Hashable, set[Item]] = {}
+        after: dict[int, set[EarleyItem]] = {}
+        callers: dict[Hashable, set[EarleyItem]] = {}
         todo, seen = list(kernel), set(kernel)
 
-        def add(item: Item) -> None:
+        def add(item: EarleyItem) -> None:
             if item not in seen:
                 seen.add(item)
                 todo.append(item)
@@ -116,16 +118,16 @@ class ItemSets:
                         add((option, called))
             if rules.may_be_empty(symbol):
                 add(rest)
-        found: dict[int, Items] = {terminal: frozenset(items) for terminal, items in after.items()}
+        found: dict[int, EarleyItems] = {terminal: frozenset(items) for terminal, items in after.items()}
         if callers:
             known = self._interned(callers)
             found = {terminal: _named(items, known) for terminal, items in found.items()}
         spend(BYTES_OF_NODE + BYTES_OF_KEY * sum(map(len, found.values())))
         return ItemSet(kernel, found, skips, leaves=leaves)
 
-    def opened(self, items: Iterable[Item]) -> Items:
+    def opened(self, items: Iterable[EarleyItem]) -> EarleyItems:
         """Items with those that wait for the complete ones among them."""
-        found, todo = set[Item](), list(items)
+        found, todo = set[EarleyItem](), list(items)
         while todo:
             item = todo.pop()
             if item in found:
@@ -142,7 +144,7 @@ class ItemSets:
             )
         return frozenset(found)
 
-    def least(self, items: Iterable[Item]) -> int:
+    def least(self, items: Iterable[EarleyItem]) -> int:
         """A lower bound of the lexemes that follow in the frame."""
         ways = (sum(map(self.rules.least, symbols)) + self.least_after(back) for symbols, back in items)  # type: ignore[arg-type]
         return min(ways, default=UNKNOWN)
@@ -168,7 +170,7 @@ class ItemSets:
         """The return to one item, at the end of which is that of the frame."""
         return self._kept(frozenset(((symbols, BELOW),)))
 
-    def placed(self, items: Items, below: Return) -> Items:
+    def placed(self, items: EarleyItems, below: Return) -> EarleyItems:
         """The items with `below` in place of `BELOW`."""
         return frozenset((symbols, self._placed(back, below)) for symbols, back in items)  # type: ignore[arg-type]
 
@@ -187,7 +189,7 @@ class ItemSets:
 
     def _alone_placed(self, back: Return, known: Mapping[Return, Return]) -> Return:
         """A return that is in no cycle, where those are placed to which it leads."""
-        items = set[Item]()
+        items = set[EarleyItem]()
         for symbols, other in back.items:
             placed = known[other] if other.relative else other  # type: ignore[union-attr,index]
             if symbols or placed is BELOW:
@@ -198,7 +200,7 @@ class ItemSets:
 
     def _group_placed(self, back: Return, below: Return) -> Return:
         labels: dict[Return, _Called] = {}
-        callers: dict[Hashable, set[Item]] = {}
+        callers: dict[Hashable, set[EarleyItem]] = {}
         todo = [back]
 
         def label(each: Return) -> Return | _Called:
@@ -218,7 +220,7 @@ class ItemSets:
         assert isinstance(wanted, _Called)
         return self._interned(callers)[wanted]
 
-    def _interned(self, callers: dict[Hashable, set[Item]]) -> dict[_Called, Return]:
+    def _interned(self, callers: dict[Hashable, set[EarleyItem]]) -> dict[_Called, Return]:
         """The returns of rules that are called from these places."""
         flat = {label: _passed_on(label, callers) for label in callers}
         known: dict[_Called, Return] = {}
@@ -234,7 +236,7 @@ class ItemSets:
                 known[_Called(group[0])] = self._kept(content[group[0]])
         return known
 
-    def _kept(self, items: Items) -> Return:
+    def _kept(self, items: EarleyItems) -> Return:
         """The one return to these items."""
         found = self._returns.get(items)
         if found is None:
@@ -242,7 +244,7 @@ class ItemSets:
             found = self._returns[items] = Return(items, relative=_is_relative(items))
         return found
 
-    def _recursive(self, content: dict[Hashable, Items], older: set[Return]) -> dict[_Called, Return]:
+    def _recursive(self, content: dict[Hashable, EarleyItems], older: set[Return]) -> dict[_Called, Return]:
         """The returns of rules that are left-recursive together, where `content` leads to these rules again."""
         plain = {label: label[0] if isinstance(label, tuple) else label for label in content}
         for each in older:
@@ -268,22 +270,22 @@ class ItemSets:
         return {_Called(label): group[plain[label]] for label in content}
 
 
-LEAVES_ONLY: Items = frozenset((LEAVES,))
+LEAVES_ONLY: EarleyItems = frozenset((LEAVES,))
 
 
-def _is_relative(items: Items) -> bool:
+def _is_relative(items: EarleyItems) -> bool:
     return any(back.relative for _, back in items if isinstance(back, Return))
 
 
-def _named(items: Iterable[Item], names: Mapping[_Called, Return | _Called]) -> Items:
+def _named(items: Iterable[EarleyItem], names: Mapping[_Called, Return | _Called]) -> EarleyItems:
     """The items with other names of the returns that are not known yet."""
     return frozenset((rest, names.get(back, back) if isinstance(back, _Called) else back) for rest, back in items)
 
 
-def _passed_on(label: Hashable, callers: Mapping[Hashable, set[Item]]) -> tuple[set[Item], set[Return]]:
+def _passed_on(label: Hashable, callers: Mapping[Hashable, set[EarleyItem]]) -> tuple[set[EarleyItem], set[Return]]:
     """The items that wait for a rule. Where it ends another rule, these are that one's; also the known returns among
     those."""
-    items, older, seen, todo = set[Item](), set[Return](), {label}, list(callers[label])
+    items, older, seen, todo = set[EarleyItem](), set[Return](), {label}, list(callers[label])
     while todo:
         item = todo.pop()
         symbols, back = item

@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 from structgen.automaton.machine import Automaton
 from structgen.memo import Numbering, cached_method
 from structgen.memory import BYTES_OF_KEY, BYTES_OF_NODE, spend
-from structgen.parts.earley.items import BELOW, LEAVES, Items, ItemSet, ItemSets, Return
+from structgen.parts.earley.items import BELOW, LEAVES, EarleyItems, ItemSet, ItemSets, Return
 from structgen.parts.composed import Composed
 from structgen.parts.earley.byte_lexer import ByteLexers, is_text
 from structgen.parts.earley.lexer import Ended, Lexed, Lexers, Terminal
-from structgen.parts.earley.symbols import END, UNKNOWN, Rules
-from structgen.parts.parts import Entered, Families, Nested, Part, Plan, Skips, Words
+from structgen.parts.earley.symbols import END, UNKNOWN, GrammarRules
+from structgen.parts.parts import Entered, Families, NestedPart, Part, Plan, Skips, RegularPart
 
 Slots = tuple[ItemSet, ...]
 """The sets of items in which lexemes that are being read began."""
@@ -40,7 +40,7 @@ class Arrival(NamedTuple):
         skips: the terminals that may be skipped here.
     """
 
-    items: Items
+    items: EarleyItems
     skips: frozenset[int]
 
 
@@ -68,13 +68,13 @@ class Parser:
 
     def __init__(self, automaton: Composed, plan: Plan) -> None:
         self._automaton = automaton
-        self.rules = Rules(plan, _may_be_empty)
+        self.rules = GrammarRules(plan, _may_be_empty)
         self.sets = ItemSets(self.rules)
         self._outcomes = Numbering[Arrival | Forked]()
         self._prepared = set[tuple[Slots, Ended]]()
         self._skips, terminals, follows = self._with_skips()
         lexed = Numbering[Lexed]()
-        parts = [each and Words(each.language, greedy=each.greedy) for each in terminals[len(self.rules.parts) :]]
+        parts = [each and RegularPart(each.language, greedy=each.greedy) for each in terminals[len(self.rules.parts) :]]
         self.by_bytes = ByteLexers(automaton, [*self.rules.parts, *parts], follows, lexed)
         needed = self.by_bytes.needed
         self.lexers = Lexers(
@@ -96,13 +96,13 @@ class Parser:
         terminals: list[Terminal | None] = []
         follows, skips = [*self.rules.follows], dict[Skips, tuple[int, ...]]()
         for part in self.rules.parts:
-            if isinstance(part, Words) and is_text(part):
+            if isinstance(part, RegularPart) and is_text(part):
                 terminals.append(Terminal(part.language, part.greedy, part.lazy))
             else:
                 terminals.append(None)
         owners: dict[Skips, list[int]] = {}
         for number, part in enumerate(self.rules.parts):
-            if isinstance(part, Words) and part.skips:
+            if isinstance(part, RegularPart) and part.skips:
                 owners.setdefault(part.skips, []).append(number)
         for group, numbers in owners.items():
             own = tuple(range(len(terminals), len(terminals) + len(group.languages)))
@@ -207,7 +207,7 @@ class Parser:
             if terminal < len(self.rules.parts):
                 items |= slots[slot].after[terminal]
                 part = self.rules.parts[terminal]
-                group = part.skips if isinstance(part, Words) else None
+                group = part.skips if isinstance(part, RegularPart) else None
                 skips.update(self._skips[group] if group else ())
             else:
                 items |= slots[slot].kernel
@@ -257,11 +257,11 @@ class Parser:
 
 
 def _may_be_empty(part: Part) -> bool:
-    return isinstance(part, Words) and bool(part.language.final[1:2] and part.language.final[1])
+    return isinstance(part, RegularPart) and bool(part.language.final[1:2] and part.language.final[1])
 
 
 @dataclass(frozen=True, eq=False)
-class Grammar(Nested):
+class GrammarPart(NestedPart):
     """The texts of a grammar, whose plan may contain itself."""
 
     def enter(self, automaton: Automaton, families: Families) -> Entered:

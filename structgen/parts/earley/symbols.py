@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from structgen.memo import cached_method
 from structgen.parts.parts import (
-    Either, JsonValue, Loop, Part, Plan, RulePlan, Series, Words, children, plans_in,
+    Either, JsonValue, Loop, Part, Plan, RulePlan, Series, RegularPart, children, plans_in,
 )  # fmt: skip
 
 END = 0
@@ -32,7 +32,7 @@ class _Counted(NamedTuple):
     done: int
 
 
-class Rules:
+class GrammarRules:
     """The rules of a plan.
 
     Args:
@@ -117,7 +117,7 @@ class Rules:
                 if each not in self._shortest:  # more lexemes than are counted
                     return None
                 todo.append(self._shortest[each])
-            elif not isinstance(each, Words) or len(pieces) + len(todo) > MAX_PIECES:
+            elif not isinstance(each, RegularPart) or len(pieces) + len(todo) > MAX_PIECES:
                 return None
             else:
                 pieces += [between, each.language.shortest]
@@ -157,7 +157,8 @@ class Rules:
         least = self._least = dict.fromkeys(self._plans, UNKNOWN)
         self._shortest: dict[Plan, Plan] = {}  # of several, the one with the fewest lexemes
         least.update(
-            (part, int(isinstance(part, (Words, JsonValue)) and part not in self._empty)) for part in self._numbers
+            (part, int(isinstance(part, (RegularPart, JsonValue)) and part not in self._empty))
+            for part in self._numbers
         )
         plans = deque[Plan](self._plans)
         while plans:

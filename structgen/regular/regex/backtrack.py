@@ -23,7 +23,7 @@ from typing import TypeAlias
 from structgen.errors import LimitExceeded
 from structgen.regular.regex.charsets import WORD, Ranges, contains, simple_fold
 from structgen.regular.regex.nodes import (
-    Alternation, Anchor, Atomic, BackReference, Chars, Concatenation, Group, Look, Node, Repetition, everywhere,
+    Alternation, Anchor, Atomic, BackReference, Chars, Concatenation, Group, Look, PatternNode, Repetition, everywhere,
 )  # fmt: skip
 from structgen.regular.regex.program import ASSERT, CHAR, MATCH, SPLIT, Assembler, Instruction
 
@@ -37,7 +37,7 @@ SAVE, CLEAR, MOVED, REFERENCE, ATOMIC, AHEAD, NOT_AHEAD = range(MATCH + 1, MATCH
 _UNSET = -1
 
 
-class _Writer(Assembler):
+class _BacktrackAssembler(Assembler):
     """Writes programs for `_Backtracking`.
 
     Attributes:
@@ -55,7 +55,7 @@ class _Writer(Assembler):
         operation, number, _ = super().char(ranges)
         return operation, number, self._direction
 
-    def emit(self, node: Node, out: list[Instruction]) -> None:
+    def emit(self, node: PatternNode, out: list[Instruction]) -> None:
         if isinstance(node, Group):
             first, last = (0, 1)[:: self._direction]
             out.append((SAVE, 2 * node.number + first, 0))
@@ -97,7 +97,7 @@ class _Writer(Assembler):
             out.append((SPLIT, -size, -size))
 
 
-def _nullable(node: Node) -> bool:
+def _nullable(node: PatternNode) -> bool:
     """Can the node match the empty text?"""
     if isinstance(node, Chars):
         return False
@@ -117,9 +117,9 @@ class Backtracker:
         LimitExceeded: written out, the pattern is too long.
     """
 
-    def __init__(self, pattern: str, tree: Node) -> None:
+    def __init__(self, pattern: str, tree: PatternNode) -> None:
         groups = [node.number for node in everywhere(tree) if isinstance(node, Group)]
-        writer = _Writer(pattern, max(groups, default=0))
+        writer = _BacktrackAssembler(pattern, max(groups, default=0))
         self.code = writer.search(tree, leading=False, trailing=False)
         writer.check(len(self.code))
         self.registers, self.references, self.sets = writer.registers, writer.references, list(writer.sets)

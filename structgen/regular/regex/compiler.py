@@ -5,7 +5,7 @@ from __future__ import annotations
 from structgen.regular.regex.backtrack import Backtracker
 from structgen.regular.regex.charsets import ANY
 from structgen.regular.regex.nodes import (
-    Alternation, Anchor, Assertion, Atomic, BackReference, Chars, Concatenation, Group, Look, Node, Repetition,
+    Alternation, Anchor, Assertion, Atomic, BackReference, Chars, Concatenation, Group, Look, PatternNode, Repetition,
     everywhere, rebuilt,
 )  # fmt: skip
 from structgen.regular.regex.parser import parse
@@ -23,7 +23,7 @@ MANY = 100
 """A pattern with at least this many options may list texts, see `listed_texts`."""
 
 
-def leading_conditions(tree: Node, anchored: bool) -> tuple[list[tuple[Node, bool]], Node]:
+def leading_conditions(tree: PatternNode, anchored: bool) -> tuple[list[tuple[PatternNode, bool]], PatternNode]:
     """Split a pattern into its leading look-aheads and the rest.
 
     `^(?=A)(?!B)C` matches where `^A` matches, `^B` does not, and `^C` does. This holds only for look-aheads at a known
@@ -33,7 +33,7 @@ def leading_conditions(tree: Node, anchored: bool) -> tuple[list[tuple[Node, boo
         For each leading look-ahead its anchored tree and whether it is negative; and the tree without them.
     """
     items = list(tree.items) if isinstance(tree, Concatenation) else [tree]
-    conditions: list[tuple[Node, bool]] = []
+    conditions: list[tuple[PatternNode, bool]] = []
     start = 1 if items and items[0] == _START else 0
     if start or anchored:
         while start < len(items):
@@ -67,7 +67,7 @@ def check(pattern: str) -> None:
         Backtracker(pattern, tree)
 
 
-def listed_texts(tree: Node, anchored: bool) -> list[str] | None:
+def listed_texts(tree: PatternNode, anchored: bool) -> list[str] | None:
     """The texts of a pattern that only lists many of them, `^(a|b|...)$`; None for other patterns.
 
     Their trie takes a fraction of the time and memory of the general way.
@@ -88,7 +88,7 @@ def listed_texts(tree: Node, anchored: bool) -> list[str] | None:
     return None if None in texts else [text for text in texts if text is not None]
 
 
-def _text(tree: Node) -> str | None:
+def _text(tree: PatternNode) -> str | None:
     """The only text that matches; None where there are others."""
     codes = []
     for item in tree.items if isinstance(tree, Concatenation) else (tree,):
@@ -98,7 +98,7 @@ def _text(tree: Node) -> str | None:
     return "".join(map(chr, codes))
 
 
-def relaxed(part: Node, whole: Node) -> Node:
+def relaxed(part: PatternNode, whole: PatternNode) -> PatternNode:
     """A tree that matches wherever `part` does, without look-around, back-references and atomic groups.
 
     Args:
@@ -108,7 +108,7 @@ def relaxed(part: Node, whole: Node) -> Node:
     return _relaxed(part, items, 3)
 
 
-def _relaxed(node: Node, items: dict[int, Node], depth: int) -> Node:
+def _relaxed(node: PatternNode, items: dict[int, PatternNode], depth: int) -> PatternNode:
     if isinstance(node, Look):
         return _EMPTY
     if isinstance(node, (Group, Atomic)):
@@ -120,7 +120,7 @@ def _relaxed(node: Node, items: dict[int, Node], depth: int) -> Node:
     return rebuilt(node, lambda child: _relaxed(child, items, depth))
 
 
-def loosened(node: Node, maximum: int) -> Node:
+def loosened(node: PatternNode, maximum: int) -> PatternNode:
     """A tree that matches wherever `node` does: repetitions of more than `maximum` times become unbounded."""
     if isinstance(node, Repetition) and max(node.minimum, node.maximum or 0) > maximum:
         return Repetition(loosened(node.item, maximum), min(node.minimum, 1), None)

@@ -27,19 +27,19 @@ class Chars(NamedTuple):
 class Concatenation(NamedTuple):
     """All items in a row; without items, the empty string."""
 
-    items: tuple[Node, ...]
+    items: tuple[PatternNode, ...]
 
 
 class Alternation(NamedTuple):
     """Any one of the options."""
 
-    options: tuple[Node, ...]
+    options: tuple[PatternNode, ...]
 
 
 class Repetition(NamedTuple):
     """`item`, `minimum` to `maximum` times (None: any number of times); `lazy` prefers fewer."""
 
-    item: Node
+    item: PatternNode
     minimum: int
     maximum: int | None
     lazy: bool = False
@@ -54,7 +54,7 @@ class Assertion(NamedTuple):
 class Look(NamedTuple):
     """The empty string where `item` matches ahead (or `behind`); where it does not, if `negative`."""
 
-    item: Node
+    item: PatternNode
     negative: bool
     behind: bool = False
     offset: int = 0
@@ -63,7 +63,7 @@ class Look(NamedTuple):
 class Group(NamedTuple):
     """`item` as group `number`; only in patterns with back-references."""
 
-    item: Node
+    item: PatternNode
     number: int
 
 
@@ -81,14 +81,16 @@ class BackReference(NamedTuple):
 class Atomic(NamedTuple):
     """`item` in the way that it matches first; no other way is tried."""
 
-    item: Node
+    item: PatternNode
     offset: int = 0
 
 
-Node: TypeAlias = Chars | Concatenation | Alternation | Repetition | Assertion | Look | Group | BackReference | Atomic
+PatternNode: TypeAlias = (
+    Chars | Concatenation | Alternation | Repetition | Assertion | Look | Group | BackReference | Atomic
+)
 
 
-def children(node: Node) -> tuple[Node, ...]:
+def children(node: PatternNode) -> tuple[PatternNode, ...]:
     """The nodes right below `node`."""
     if isinstance(node, Concatenation):
         return node.items
@@ -97,7 +99,7 @@ def children(node: Node) -> tuple[Node, ...]:
     return (node.item,) if isinstance(node, (Repetition, Look, Group, Atomic)) else ()
 
 
-def everywhere(node: Node) -> Iterator[Node]:
+def everywhere(node: PatternNode) -> Iterator[PatternNode]:
     """`node` and all nodes below it."""
     todo = [node]
     while todo:
@@ -106,7 +108,7 @@ def everywhere(node: Node) -> Iterator[Node]:
         todo += children(node)
 
 
-def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
+def rebuilt(node: PatternNode, change: Callable[[PatternNode], PatternNode]) -> PatternNode:
     """`node` with each of its children changed."""
     if isinstance(node, Concatenation):
         return Concatenation(tuple(map(change, node.items)))

@@ -18,7 +18,7 @@ from structgen.regular.regex import charsets
 from structgen.regular.regex.charsets import ANY
 from structgen.regular.regex.escapes import PatternScanner
 from structgen.regular.regex.nodes import (
-    Assertion, Atomic, BackReference, Chars, Alternation, Group, Look, Node, Anchor, Repetition, Concatenation,
+    Assertion, Atomic, BackReference, Chars, Alternation, Group, Look, PatternNode, Anchor, Repetition, Concatenation,
 )  # fmt: skip
 from structgen.errors import LimitExceeded, excerpt, quoted
 
@@ -38,7 +38,7 @@ _FOREIGN_ANCHORS = {"A": _START, "Z": _END, "z": _END}
 
 
 @schema_cache(256)
-def parse(pattern: str, *, strict: bool = False) -> Node:
+def parse(pattern: str, *, strict: bool = False) -> PatternNode:
     """The syntax tree of a pattern; with `strict`, constructs of other dialects are refused.
 
     Raises:
@@ -100,13 +100,13 @@ class PatternParser(PatternScanner):
         self.options: dict[int, int] = {}
         self.options_at: dict[int, dict[int, int]] = {}
 
-    def whole(self) -> Node:
+    def whole(self) -> PatternNode:
         tree = self.choice()
         if self.at < self.end:
             raise self.error("a ')' that closes no group; write '\\)' for the character")
         return tree
 
-    def choice(self) -> Node:
+    def choice(self) -> PatternNode:
         number = self.choices = self.choices + 1
         self.options[number] = 0
         options = [self.sequence()]
@@ -116,8 +116,8 @@ class PatternParser(PatternScanner):
         del self.options[number]
         return options[0] if len(options) == 1 else Alternation(tuple(options))
 
-    def sequence(self) -> Node:
-        items: list[Node] = []
+    def sequence(self) -> PatternNode:
+        items: list[PatternNode] = []
         text, end = self.text, self.end
         while self.at < end:
             check_patience()
@@ -138,7 +138,7 @@ class PatternParser(PatternScanner):
     def literal(self, code: int) -> Chars:
         return Chars(self.either_case(((code, code),))) if self.fold else _literal(code)
 
-    def atom(self, char: str) -> Node:
+    def atom(self, char: str) -> PatternNode:
         if char == "[":
             return Chars(self.char_class())
         if char == "\\":
@@ -157,7 +157,7 @@ class PatternParser(PatternScanner):
             return _LINE_END_NODE if self.multiline else _END
         return _literal(ord(char))
 
-    def repeated(self, item: Node) -> Node:
+    def repeated(self, item: PatternNode) -> PatternNode:
         text, start = self.text, self.at
         char = text[start]
         if char == "{":
@@ -169,7 +169,7 @@ class PatternParser(PatternScanner):
             self.at += 1
             minimum, maximum = (1 if char == "+" else 0), (1 if char == "?" else None)
         lazy = self.accept("?")  # matters only inside atomic groups: elsewhere the same strings match
-        repeat: Node = Repetition(item, minimum, maximum, lazy)
+        repeat: PatternNode = Repetition(item, minimum, maximum, lazy)
         if self.at < self.end and text[self.at] in "*+?":
             if text[self.at] != "+" or lazy:
                 raise self.error("nothing to repeat")
@@ -206,7 +206,7 @@ class PatternParser(PatternScanner):
             )
         return int(digits)
 
-    def group(self) -> Node:
+    def group(self) -> PatternNode:
         start = self.at
         self.depth += 1
         if self.depth > DEPTH_LIMIT:
@@ -306,7 +306,7 @@ class PatternParser(PatternScanner):
         self.options_at[self.groups + 1] = dict(self.options)
         self.at = close + 1
 
-    def escape(self) -> Node:
+    def escape(self) -> PatternNode:
         char = self.text[self.at + 1 : self.at + 2]
         if char in _BOUNDARIES:
             self.at += 2
@@ -324,7 +324,7 @@ class PatternParser(PatternScanner):
         atom = self.escaped()
         return self.literal(atom) if isinstance(atom, int) else Chars(self.either_case(atom))
 
-    def number_reference(self) -> Node:
+    def number_reference(self) -> PatternNode:
         start = self.at
         self.at += 1
         while self.at < self.end and _is_digits(self.text[self.at]) and self.at < start + 4:
@@ -335,7 +335,7 @@ class PatternParser(PatternScanner):
             raise self.error(f"there is no group {number}", start)
         return BackReference((number,), self.fold, start)
 
-    def name_reference(self, start: int, closing: str) -> Node:
+    def name_reference(self, start: int, closing: str) -> PatternNode:
         close = self.text.find(closing, self.at)
         name = self.text[self.at : close] if close >= 0 else ""
         if not name or (self.total >= 0 and name not in self.known):

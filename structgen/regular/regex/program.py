@@ -17,7 +17,7 @@ from __future__ import annotations
 from structgen.regular.regex.charsets import ANY, Ranges
 from structgen.regular.regex.errors import PatternUnsupported
 from structgen.regular.regex.nodes import (
-    Assertion, Atomic, BackReference, Chars, Alternation, Group, Look, Node, Anchor, Repetition, Concatenation,
+    Assertion, Atomic, BackReference, Chars, Alternation, Group, Look, PatternNode, Anchor, Repetition, Concatenation,
 )  # fmt: skip
 from structgen.errors import LimitExceeded, quoted
 from structgen.memo import Numbering
@@ -28,7 +28,7 @@ PROGRAM_LIMIT = 200_000
 Instruction = tuple[int, int, int]
 
 
-def without_anchor(node: Node, place: Anchor) -> Node | None:
+def without_anchor(node: PatternNode, place: Anchor) -> PatternNode | None:
     """`node` without its leading `^` (trailing `$` for `Anchor.END`); None when it can match without the anchor."""
     if isinstance(node, Assertion):
         return Concatenation(()) if node.place is place else None
@@ -47,7 +47,7 @@ def without_anchor(node: Node, place: Anchor) -> Node | None:
     return None
 
 
-def without_anchors(tree: Node, *, anchored: bool) -> tuple[Node, bool, bool]:
+def without_anchors(tree: PatternNode, *, anchored: bool) -> tuple[PatternNode, bool, bool]:
     """A pattern without the anchors that every match begins and ends with: then most patterns need no assertion.
 
     Returns:
@@ -61,7 +61,7 @@ def without_anchors(tree: Node, *, anchored: bool) -> tuple[Node, bool, bool]:
     return tree if bare is None else bare, leading, trailing
 
 
-def written_out(node: Node) -> int:
+def written_out(node: PatternNode) -> int:
     """A lower bound of the instructions that `node` takes."""
     if isinstance(node, Concatenation):
         return sum(map(written_out, node.items))
@@ -90,7 +90,7 @@ class Assembler:
         self.sets = Numbering[Ranges]()
         self.places: set[Anchor] = set()
 
-    def search(self, node: Node, *, leading: bool, trailing: bool) -> list[Instruction]:
+    def search(self, node: PatternNode, *, leading: bool, trailing: bool) -> list[Instruction]:
         """The program for `node`, after any characters if `leading`.
 
         With `trailing`, whoever runs the program accepts any characters after a match; only their set is added here.
@@ -107,7 +107,7 @@ class Assembler:
     def char(self, ranges: Ranges) -> Instruction:
         return CHAR, self.sets[ranges], 0
 
-    def emit(self, node: Node, out: list[Instruction]) -> None:
+    def emit(self, node: PatternNode, out: list[Instruction]) -> None:
         """Append the instructions of `node`; its match continues after them."""
         if isinstance(node, Chars):
             out.append(self.char(node.ranges))

@@ -7,13 +7,13 @@ from functools import cache
 
 from structgen.regular.regex import charsets
 from structgen.regular.regex.charsets import LAST, Ranges
-from structgen.regular.regex.nodes import Chars, Node
+from structgen.regular.regex.nodes import Chars, PatternNode
 from structgen.regular.regex.parser import PatternParser
 
 _NOT_NEWLINE = Chars(charsets.negation(((10, 10),)))
 
 
-def parse_python(pattern: str) -> Node:
+def parse_python(pattern: str) -> PatternNode:
     """The syntax tree of a pattern of Python's `re`.
 
     Raises:
@@ -45,7 +45,7 @@ class _PythonParser(PatternParser):
     def disputed(self, construct: str, offset: int, remedy: str) -> None:
         """Nothing: here it is known which dialect is meant."""
 
-    def atom(self, char: str) -> Node:
+    def atom(self, char: str) -> PatternNode:
         if char == "." and not self.dotall:
             self.at += 1
             return _NOT_NEWLINE

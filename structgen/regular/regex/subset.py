@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from structgen.kernels import Rows, inner_kernel, kernel
 from structgen.memory import afford, affordable
 from structgen.regular.regex import charsets
-from structgen.regular.regex.nodes import Anchor, Node
+from structgen.regular.regex.nodes import Anchor, PatternNode
 from structgen.regular.regex.program import ASSERT, CHAR, SPLIT, Assembler, without_anchors
 from structgen.regular.interning import FIRST_ROWS, POSITIVE, empty_table, grown_rows, intern
 from structgen.errors import LimitExceeded, quoted
@@ -71,7 +71,7 @@ class SubsetMachine:
         LimitExceeded: written out, the pattern is too long.
     """
 
-    def __init__(self, pattern: str, tree: Node, *, anchored: bool) -> None:
+    def __init__(self, pattern: str, tree: PatternNode, *, anchored: bool) -> None:
         tree, leading, self.trailing = without_anchors(tree, anchored=anchored)
         assembler = Assembler(pattern)
         program = assembler.search(tree, leading=leading, trailing=self.trailing)
@@ -139,7 +139,9 @@ class SubsetMachine:
         )  # fmt: skip
 
 
-def determinise(pattern: str, tree: Node, *, anchored: bool, limit: int) -> tuple[Int32, Int32, Int32, list[int]]:
+def determinise(
+    pattern: str, tree: PatternNode, *, anchored: bool, limit: int
+) -> tuple[Int32, Int32, Int32, list[int]]:
     """A syntax tree as a deterministic automaton, not trimmed: the arguments of `chardfa.tidied`.
 
     Raises:
@@ -174,7 +176,7 @@ class LazyTable:
         LimitExceeded: written out, the pattern is too long.
     """
 
-    def __init__(self, pattern: str, tree: Node) -> None:
+    def __init__(self, pattern: str, tree: PatternNode) -> None:
         self._machine = SubsetMachine(pattern, tree, anchored=False)
         self._bounds, self._classes = self._machine.bounds, self._machine.classes
         self._rows = BoundedCache[bytes, _LazyState](MAX_CACHED, lambda row: sum(map(len, row.next)))

@@ -61,7 +61,7 @@ class ScanContext:
         self.rebased: list[dict[str, Any]] = []
 
 
-Check = Callable[[ScanContext, dict[str, Any], Any], None]
+ArgumentCheck = Callable[[ScanContext, dict[str, Any], Any], None]
 
 
 def text(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
@@ -142,7 +142,7 @@ def multiple(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
     scan.multiples.append(schema)
 
 
-def exclusive_flag(bound: str) -> Check:
+def exclusive_flag(bound: str) -> ArgumentCheck:
     """The booleans `exclusiveMinimum` and `exclusiveMaximum` of draft 4, which need the bound next to them."""
 
     def check(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
@@ -204,7 +204,7 @@ def json_values(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
         json_value(scan, schema, value)
 
 
-def not_empty(check: Check, expected: str) -> Check:
+def not_empty(check: ArgumentCheck, expected: str) -> ArgumentCheck:
     """`check`, for drafts in which the argument must not be empty."""
 
     def checked(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:
@@ -332,7 +332,7 @@ def identifier_2019(scan: ScanContext, schema: dict[str, Any], value: Any) -> No
         raise Malformed(value, "a URI reference without a fragment")
 
 
-def anchor(allowed: str, described: str) -> Check:
+def anchor(allowed: str, described: str) -> ArgumentCheck:
     """An anchor. `allowed`: a regular expression; `described`: the same in words, for the message."""
 
     def check(scan: ScanContext, schema: dict[str, Any], value: Any) -> None:

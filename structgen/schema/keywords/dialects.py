@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from structgen.errors import SchemaError, UnsupportedSchema, quoted
 from structgen.schema.keywords import own
-from structgen.schema.keywords.arguments import Check
+from structgen.schema.keywords.arguments import ArgumentCheck
 from structgen.schema.keywords.table import ANNOTATION, KEYWORDS, STRUCTURE, VALIDATION, Apply, Keyword
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Dialect:
 
     number: int
     keywords: dict[str, Keyword]
-    checks: dict[str, Check]
+    checks: dict[str, ArgumentCheck]
     applies: dict[str, Apply]
     restricting: frozenset[str]
     booleans: bool

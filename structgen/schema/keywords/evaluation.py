@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from structgen.errors import LimitExceeded
 from structgen.schema.algebra import Shapes, pack
 from structgen.schema.keywords.arguments import TYPES
-from structgen.schema.keywords.facts import Reader
+from structgen.schema.keywords.facts import KeywordReader
 from structgen.schema.keywords.in_place import depending
 from structgen.schema.keywords.table import speaks_of
 from structgen.schema.normal import ANY, NEVER, Arrays, Listed, Named, Node, Objects, Property, Shape, Strings
@@ -64,7 +64,7 @@ class Evaluated:
         )
 
 
-Case = tuple[Shapes, Evaluated]
+BranchCase = tuple[Shapes, Evaluated]
 NOTHING = Evaluated()
 
 
@@ -81,7 +81,7 @@ def keyword_of(place: Any, dialect: Dialect) -> str | None:
     return next((keyword for keyword in keywords if keyword in place.schema), None)
 
 
-def shapes(reader: Reader, place: Any) -> Shapes:
+def shapes(reader: KeywordReader, place: Any) -> Shapes:
     """The shapes of a place of one JSON type that has the keyword for it.
 
     Raises:
@@ -103,11 +103,11 @@ def _other_members(evaluated: Evaluated, node: Node) -> Objects:
 class _Cases:
     """Finds the cases of nodes."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: KeywordReader) -> None:
         self._reader = reader
         self._algebra = reader.algebra
 
-    def of(self, node: Node) -> list[Case]:
+    def of(self, node: Node) -> list[BranchCase]:
         """The ways in which `node` can hold, each with what it evaluates."""
         schema = getattr(node, "schema", None)
         if schema is None:
@@ -116,7 +116,7 @@ class _Cases:
         dialect = self._reader.dialect(schema)
         if dialect.lone_references and "$ref" in schema:
             return self.of(self._reader.target(place, "$ref"))
-        cases: list[Case] = [(self._reader.plain(place), self._own(place))]
+        cases: list[BranchCase] = [(self._reader.plain(place), self._own(place))]
         for keyword in schema:
             if keyword in APPLICATORS and keyword in dialect.applies and speaks_of(keyword, place.kinds):
                 for factor in self._applied(place, keyword):
@@ -124,7 +124,7 @@ class _Cases:
         keyword = keyword_of(place, dialect)
         return cases if keyword is None else self._merged(self._closed(place, keyword, cases))
 
-    def _closed(self, place: Any, keyword: str, cases: list[Case]) -> Iterable[Case]:
+    def _closed(self, place: Any, keyword: str, cases: list[BranchCase]) -> Iterable[BranchCase]:
         """The cases in which what is not evaluated satisfies the argument of `keyword`; it then counts as evaluated."""
         node = self._reader.node(place.schema[keyword], (place, keyword))
         every = Evaluated(every_item=keyword == "unevaluatedItems", every_member=keyword == "unevaluatedProperties")
@@ -151,7 +151,7 @@ class _Cases:
         every = isinstance(items, (dict, bool)) or (isinstance(items, list) and "additionalItems" in schema)
         return Evaluated(items=len(listed), every_item=every, matching=frozenset(matching)) | NOTHING
 
-    def _applied(self, place: Any, keyword: str) -> Iterable[list[Case]]:
+    def _applied(self, place: Any, keyword: str) -> Iterable[list[BranchCase]]:
         """The lists of cases of one applicator; a value is in one case of each list."""
         argument = place.schema[keyword]
         if keyword.endswith("Ref") or keyword == "$ref":
@@ -175,28 +175,28 @@ class _Cases:
     def _node(self, place: Any, schema: Any, *tokens: object) -> Node:
         return self._reader.node(schema, (place, *tokens), place.kinds)
 
-    def _fails(self, node: Node) -> Case:
+    def _fails(self, node: Node) -> BranchCase:
         return self._algebra.negation(node).shapes, NOTHING
 
-    def _if(self, place: Any) -> list[Case]:
+    def _if(self, place: Any) -> list[BranchCase]:
         condition, then, otherwise = (self._child(place, keyword) for keyword in ("if", "then", "else"))
         met = self._product(self.of(condition), self.of(then))
         return met + self._product([self._fails(condition)], self.of(otherwise))
 
-    def _dependent(self, place: Any, keyword: str) -> Iterable[list[Case]]:
+    def _dependent(self, place: Any, keyword: str) -> Iterable[list[BranchCase]]:
         for name, schema in place.schema[keyword].items():
             absent, present = depending(name)
             if isinstance(schema, list):
                 needed = Objects(tuple(Property(other, ANY, True, False) for other in schema), ANY)
-                then: list[Case] = [((Shape(objects=needed),), NOTHING)]
+                then: list[BranchCase] = [((Shape(objects=needed),), NOTHING)]
             else:
                 then = self.of(self._node(place, schema, keyword, name))
             yield [(absent, NOTHING), *self._product([(present, NOTHING)], then)]
 
-    def _some(self, branches: Sequence[Node], *, exactly_one: bool) -> list[Case]:
+    def _some(self, branches: Sequence[Node], *, exactly_one: bool) -> list[BranchCase]:
         """At least one of the branches holds, or exactly one."""
-        none: list[Case] = [(ANY.shapes, NOTHING)]
-        some: list[Case] = []
+        none: list[BranchCase] = [(ANY.shapes, NOTHING)]
+        some: list[BranchCase] = []
         for branch in branches:
             holds, fails = self.of(branch), [self._fails(branch)]
             kept = self._product(some, fails)
@@ -204,12 +204,12 @@ class _Cases:
             none = self._product(none, fails)
         return some
 
-    def _product(self, a: list[Case], b: list[Case]) -> list[Case]:
+    def _product(self, a: list[BranchCase], b: list[BranchCase]) -> list[BranchCase]:
         if len(a) * len(b) > MAX_CASES:
             raise LimitExceeded(f"more than {MAX_CASES} combinations of branches under one unevaluated keyword")
         return self._merged((self._algebra.product([x[0], y[0]]), x[1] | y[1]) for x in a for y in b)
 
-    def _merged(self, cases: Iterable[Case]) -> list[Case]:
+    def _merged(self, cases: Iterable[BranchCase]) -> list[BranchCase]:
         """One case for all that evaluate the same."""
         merged: dict[Evaluated, list[Shape]] = {}
         for union, evaluated in cases:

@@ -32,7 +32,7 @@ def applied_kinds(keyword: str, kinds: int) -> int:
     return kinds if kind is None else TYPES[kind] if kinds & TYPES["object"] else 0
 
 
-class Reader(Protocol):
+class KeywordReader(Protocol):
     """What reading the keywords of one place needs of the whole schema: see `SchemaReader`."""
 
     algebra: Algebra
@@ -61,7 +61,7 @@ class Facts:
         home: the index in `factors` for the plain keywords, at which members keep the document's order.
     """
 
-    def __init__(self, reader: Reader, schema: dict[str, Any], place: Any) -> None:
+    def __init__(self, reader: KeywordReader, schema: dict[str, Any], place: Any) -> None:
         self.reader = reader
         self.schema = schema
         self.place = place

@@ -37,7 +37,7 @@ class Keyword:
 
     name: str
     how: str
-    check: arguments.Check
+    check: arguments.ArgumentCheck
     apply: Apply | None = None
     children: tuple[str, ...] = ()
     since: int = 4

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from structgen.schema.python.bounded_text import bounds_of
 from structgen.schema.python.object_fields import fields_of, tag_names
 
-Node = Mapping[str, Any]
+CorePart = Mapping[str, Any]
 FUNCTIONS = frozenset({"function-after", "function-before", "function-wrap", "function-plain"})
 UNIONS = frozenset({"union", "tagged-union"})
 FIELDS = frozenset({"model-fields", "typed-dict", "dataclass-args"})
@@ -55,9 +55,9 @@ class ValuePart(NamedTuple):
         ordered: the first alternative of a union that takes the value is the right one; else the one that fits best.
     """
 
-    node: Node
+    node: CorePart
     config: Any = None
-    owner: Node | None = None
+    owner: CorePart | None = None
     name: str = ""
     models: tuple[Any, ...] = ()
     changed: bool = False
@@ -79,7 +79,7 @@ class CoreParts:
         self.root = ValuePart(schema["schema"] if schema["type"] == "definitions" else schema)
         self._custom_within: dict[int, bool] = {}
 
-    def resolved(self, node: Node) -> Node:
+    def resolved(self, node: CorePart) -> CorePart:
         """The node that a reference leads to."""
         while node["type"] == "definition-ref":
             node = self._by_ref[node["schema_ref"]]
@@ -139,7 +139,7 @@ class CoreParts:
             return [ValuePart(node["items_schema"], config)] if "items_schema" in node else None
         return None if kind == "any" else []
 
-    def wants_data(self, node: Node) -> bool:
+    def wants_data(self, node: CorePart) -> bool:
         """Does a validator of the field itself read the fields before it?"""
         node = self.resolved(node)
         if node["type"] in FUNCTIONS and node["function"]["type"] == "with-info":
@@ -147,7 +147,7 @@ class CoreParts:
         inner = node.get(INNER.get(node["type"], "schema"))
         return node["type"] not in FIELDS and isinstance(inner, Mapping) and self.wants_data(inner)
 
-    def asks(self, node: Node) -> bool:
+    def asks(self, node: CorePart) -> bool:
         """Does the value itself, apart from its members, run code that may refuse it?"""
         node = self.resolved(node)
         kind = node["type"]
@@ -164,14 +164,14 @@ class CoreParts:
         """Is there a discriminated union anywhere?"""
         return any(tag_names(node.get("discriminator")) for node in self._within(self.root.node))
 
-    def asks_anywhere(self, node: Node) -> bool:
+    def asks_anywhere(self, node: CorePart) -> bool:
         """Does a value, or anything within it, run code that may refuse it?"""
         known = self._custom_within.get(id(node))  # by hand: nodes are dictionaries, which have no hash
         if known is None:
             known = self._custom_within[id(node)] = any(map(is_custom, self._within(node)))
         return known
 
-    def _within(self, node: Node) -> Iterator[Node]:
+    def _within(self, node: CorePart) -> Iterator[CorePart]:
         """A node and all nodes below it, each once."""
         stack, seen = [node], set[int]()
         while stack:
@@ -182,7 +182,7 @@ class CoreParts:
                 stack += _children(node)
 
 
-def is_custom(node: Node) -> bool:
+def is_custom(node: CorePart) -> bool:
     """Has this node demands that its schema does not express, such as those of the user's code?"""
     if node["type"] in FUNCTIONS:
         function = node["function"]["function"]
@@ -223,7 +223,7 @@ def unhashable(schema: Any, definitions: Mapping[str, Any]) -> str:
     return ""
 
 
-def spellings(field: Node, name: str, config: Any) -> list[str] | None:
+def spellings(field: CorePart, name: str, config: Any) -> list[str] | None:
     """The member names that set a field; None where a path into a member may set it too."""
     alias = field.get("validation_alias")
     if alias is None:
@@ -236,7 +236,7 @@ def spellings(field: Node, name: str, config: Any) -> list[str] | None:
     return [str(path[0]) for path in paths] + ([name] if by_name else [])
 
 
-def _field(node: Node, config: Any, key: str) -> list[ValuePart] | None:
+def _field(node: CorePart, config: Any, key: str) -> list[ValuePart] | None:
     for name, field in fields_of(node):
         known = spellings(field, name, config)
         if known is None:
@@ -249,7 +249,7 @@ def _field(node: Node, config: Any, key: str) -> list[ValuePart] | None:
     return [] if allows == "forbid" else None
 
 
-def _tuple_item(node: Node, config: Any, index: int) -> list[ValuePart]:
+def _tuple_item(node: CorePart, config: Any, index: int) -> list[ValuePart]:
     items: Sequence[Any] = node["items_schema"]
     variadic = node.get("variadic_item_index")
     if variadic is not None and index >= variadic:
@@ -257,7 +257,7 @@ def _tuple_item(node: Node, config: Any, index: int) -> list[ValuePart]:
     return [ValuePart(items[index], config)] if index < len(items) else []
 
 
-def _tagged(node: Node, value: Any) -> list[Any]:
+def _tagged(node: CorePart, value: Any) -> list[Any]:
     """The alternative of a discriminated union that the value's tag selects; [] while there is no tag."""
     names = tag_names(node.get("discriminator")) if isinstance(value, Mapping) else []
     tags = [value[name] for name in names if name in value]
@@ -269,14 +269,14 @@ def _is_tag(tag: Any, value: Any) -> bool:
     return type(plain) is type(value) and plain == value
 
 
-def choices_of(node: Node) -> list[Any]:
+def choices_of(node: CorePart) -> list[Any]:
     """The alternatives of a union."""
     choices = node["choices"]
     each = choices.values() if isinstance(choices, Mapping) else choices
     return [choice[0] if isinstance(choice, tuple) else choice for choice in each]
 
 
-def _children(node: Node) -> Iterator[Any]:
+def _children(node: CorePart) -> Iterator[Any]:
     """The nodes directly below a node, whatever they describe."""
     for key in (*_WRAPPED, *_MEMBERS, *_MORE):
         child = node.get(key)

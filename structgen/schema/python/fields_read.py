@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic_core import SchemaValidator
 
-from structgen.schema.python.core_parts import FIELDS, Node
+from structgen.schema.python.core_parts import FIELDS, CorePart
 
 CLASSES = frozenset({"model", "dataclass"})
 _WHOLE = frozenset({"__dict__", "__pydantic_serializer__", "__pydantic_extra__"})
@@ -51,7 +51,7 @@ class FieldsRead:
         TypeError, ValueError: a class of the schema cannot be a base of another.
     """
 
-    def __init__(self, node: Node, definitions: list[Any], config: Any) -> None:
+    def __init__(self, node: CorePart, definitions: list[Any], config: Any) -> None:
         self._classes = dict[type, type]()
         self.owners = dict[int, type]()
         schema: Any = self._noting(node)
@@ -71,7 +71,7 @@ class FieldsRead:
         finally:
             _read.reset(token)
 
-    def is_read(self, owner: Node, name: str, read: set[tuple[type, str]]) -> bool:
+    def is_read(self, owner: CorePart, name: str, read: set[tuple[type, str]]) -> bool:
         """Does the verdict depend on a field?
 
         Args:
@@ -101,7 +101,7 @@ class FieldsRead:
         return made
 
 
-def _fields_of(node: Node) -> Iterator[Node]:
+def _fields_of(node: CorePart) -> Iterator[CorePart]:
     """The fields of a model below the validators around them."""
     while node["type"] not in FIELDS and isinstance(node.get("schema"), Mapping):
         node = node["schema"]

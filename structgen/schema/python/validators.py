@@ -19,7 +19,7 @@ from pydantic_core import SchemaValidator, from_json
 
 from structgen.errors import StructgenError, ValidatorError
 from structgen.memo import cached_up_to, kept_where_hashable
-from structgen.schema.python.core_parts import CoreParts, Node, ValuePart, spellings
+from structgen.schema.python.core_parts import CorePart, CoreParts, ValuePart, spellings
 from structgen.schema.python.fields_read import FieldsRead
 from structgen.schema.python.object_fields import fields_of, with_fields
 from structgen.schema.python.types import from_type
@@ -234,7 +234,7 @@ class Validators:
         fields = _present(part.owner, part.config, json.loads(members))
         return self._validator(part.owner, part.config, frozenset(fields))
 
-    def _validator(self, node: Node, config: Any, fields: frozenset[str]) -> SchemaValidator:
+    def _validator(self, node: CorePart, config: Any, fields: frozenset[str]) -> SchemaValidator:
         """The validator of a node; only of some of its fields where `fields` are given."""
         known = self._validators.get((id(node), fields))  # by hand: nodes are dictionaries, which have no hash
         if known is None:
@@ -246,14 +246,14 @@ class Validators:
         return known
 
 
-def _present(owner: Node, config: Any, members: dict[str, Any]) -> list[str]:
+def _present(owner: CorePart, config: Any, members: dict[str, Any]) -> list[str]:
     """The names of the fields that `members` sets."""
     return [
         name for name, field in fields_of(owner) if any(key in members for key in spellings(field, name, config) or ())
     ]
 
 
-def _only(owner: Node, names: frozenset[str]) -> dict[str, Any]:
+def _only(owner: CorePart, names: frozenset[str]) -> dict[str, Any]:
     """The core schema `owner` with only the fields of these names."""
     schema = {key: value for key, value in owner.items() if key not in ("extras_schema", "ref", "computed_fields")}
     kept = with_fields(schema, {name: field for name, field in fields_of(owner) if name in names})

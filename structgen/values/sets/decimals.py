@@ -20,7 +20,7 @@ from structgen.memo import kept_in
 from structgen.patience import check_patience
 from structgen.regular.chardfa import LANGUAGES, CharDfa, from_pattern, literals, tidied, union
 from structgen.values.sets.intervals import (
-    ANY, BOUNDS, CLASSES, COLUMNS, EXPONENT, POINT, End, Rows, integer_rows, interval_rows,
+    ANY, BOUNDS, CLASSES, COLUMNS, EXPONENT, POINT, End, DigitTable, integer_rows, interval_rows,
 )  # fmt: skip
 from structgen.schema.normal import Numbers
 from structgen.schema.scalars import within
@@ -134,7 +134,7 @@ def any_finite_dfa() -> CharDfa:
     return table.finish()
 
 
-def _add_fraction(table: Rows, wholes: Sequence[int], maximum: int) -> None:
+def _add_fraction(table: DigitTable, wholes: Sequence[int], maximum: int) -> None:
     """Let a fraction, an exponent of at most `maximum`, or both follow the states `wholes`."""
     point, fraction, exponent = table.added(), table.added(final=True), table.exponent(None, maximum)
     for state in wholes:

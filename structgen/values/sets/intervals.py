@@ -45,7 +45,7 @@ _WHOLE, _POINT, _FRACTION = range(3)
 """Where a number is read: in the digits before the point, right after the point, after a digit of the fraction."""
 
 
-class Rows:
+class DigitTable:
     """A table under construction: `rows[state][column]`; row 0 is dead, row 1 is the start.
 
     Args:
@@ -254,7 +254,9 @@ class _Magnitudes:
             of the table may appear after at most this many digits.
     """
 
-    def __init__(self, table: Rows, low: _Bound, high: _Bound, maximum: float = ANY, points: int | None = None) -> None:
+    def __init__(
+        self, table: DigitTable, low: _Bound, high: _Bound, maximum: float = ANY, points: int | None = None
+    ) -> None:
         self._table, self._low, self._high, self._most, self._points = table, low, high, maximum, points
         self._states: dict[_Key, int] = {}
         self._pending: list[_Key] = []
@@ -336,7 +338,7 @@ class _Magnitudes:
         return self._state((phase, count, above, below))
 
 
-def interval_rows(low: End, high: End, maximum: float = ANY, chained: int = 2) -> Rows:
+def interval_rows(low: End, high: End, maximum: float = ANY, chained: int = 2) -> DigitTable:
     """The numbers from `low` to `high`, in plain notation or with an exponent after one digit before the point.
 
     `-0` is 0. No number but 0 is spelled with an exponent that a double rounds to an excluded 0.
@@ -348,7 +350,7 @@ def interval_rows(low: End, high: End, maximum: float = ANY, chained: int = 2) -
     Raises:
         LimitExceeded: a bound is a fraction whose decimal expansion does not end and repeats too late.
     """
-    table = Rows()
+    table = DigitTable()
     for minimum, greatest, sign in ((low, high, 1), (high.negated(), low.negated(), -1)):
         at_least, at_most = max(minimum.value or 0, 0), greatest.value
         excluded = greatest.open or (minimum.open and minimum.value == at_least)
@@ -361,9 +363,9 @@ def interval_rows(low: End, high: End, maximum: float = ANY, chained: int = 2) -
     return table
 
 
-def integer_rows(low: End, high: End, points: int) -> Rows:
+def integer_rows(low: End, high: End, points: int) -> DigitTable:
     """The integers from `low` to `high` in digits. A fraction of zeros may appear after at most `points` digits."""
-    table = Rows(1)
+    table = DigitTable(1)
     minimum, maximum = _rounded_up(low), _rounded_up(high.negated())
     for first, past, sign in ((minimum, maximum, 1), (maximum, minimum, -1)):  # without a sign from `first` to `-past`
         if past is None or -past >= max(first or 0, 0):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from structgen.memo import kept_in
 from structgen.regular.chardfa import LANGUAGES, CharDfa, literals, tidied, union
-from structgen.values.sets.intervals import BOUNDS, CLASSES, COLUMNS, EXPONENT, MINUS, POINT, Rows
+from structgen.values.sets.intervals import BOUNDS, CLASSES, COLUMNS, EXPONENT, MINUS, POINT, DigitTable
 from structgen.values.sets.decimals import EXACT_DIGITS, LARGEST_WHOLE, decimal_places
 
 MULTIPLES_LIMIT = 20_000
@@ -94,7 +94,7 @@ def _scientific_multiples(step: Fraction) -> CharDfa:
     whole, zeros, places = _scaled(step)
     if whole > SCIENTIFIC_LIMIT:
         return literals(())
-    rows = Rows()
+    rows = DigitTable()
     shifts = [next((shift for shift in range(whole) if rest * 10**shift % whole == 0), None) for rest in range(whole)]
     # By the number of digits in the fraction and the remainder of all digits: the state before the exponents that make
     # the number a multiple.
