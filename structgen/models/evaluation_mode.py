@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from threading import Lock
+from threading import RLock
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -22,12 +22,13 @@ class _Runs:
     """The runs that decode with a model: how many are not over, what restores the model then, and was it compiled?"""
 
     count: int = 0
+    prepared: bool = False
     restored: ExitStack = field(default_factory=ExitStack)
     compiled: bool = False
 
 
 _runs: WeakKeyDictionary[PreTrainedModel, _Runs] = WeakKeyDictionary()
-_lock = Lock()
+_lock = RLock()  # the garbage collector may end the block of a run that was abandoned while this thread holds it
 
 
 @contextmanager
@@ -39,16 +40,19 @@ def evaluating(module: PreTrainedModel | Host) -> Iterator[None]:
         return
     with _lock:
         runs = _runs.setdefault(module, _Runs())
-        if not runs.count:
-            _prepare(module, runs)
-        runs.count += 1
+        runs.count += 1  # from here on no block that the collector ends is the last one
     try:
+        with _lock:
+            if not runs.prepared:
+                _runs[module] = runs
+                _prepare(module, runs)
         yield
     finally:
         with _lock:
             runs.count -= 1
             if not runs.count:
                 _runs.pop(module, None)  # it may be gone already, where the garbage collector ends the block
+                runs.prepared = False
                 runs.restored.close()
 
 
@@ -58,6 +62,7 @@ def why_uncompiled(module: PreTrainedModel) -> str:
 
 
 def _prepare(module: PreTrainedModel, runs: _Runs) -> None:
+    runs.prepared = True
     if attention := switch_attention(module):
         runs.restored.callback(module.set_attn_implementation, attention)
     for part in module.modules():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import threading
 import warnings
 
 import pytest
@@ -11,7 +13,7 @@ from torch._dynamo.utils import counters
 import structgen as sg
 from structgen.demo import load_demo
 from structgen.demo.tasks import Person
-from structgen.models.evaluation_mode import COMPILED
+from structgen.models.evaluation_mode import COMPILED, evaluating
 from structgen.testing import ByteTokenizer, byte_vocabulary
 from tests.support.architectures import make
 from tests.support.tiny_configurations import make as make_with_bytes
@@ -73,3 +75,27 @@ def test_a_run_that_fails_restores_the_model():
         sg.generate(model, [3, 4], sg.Regex("[a-f]{5}"))
     assert module.training
     assert module.config.return_dict is False
+
+
+def test_a_run_that_the_garbage_collector_ends_while_another_begins_blocks_nothing():
+    first, second = make("llama"), make("gpt2")
+    first.train()
+
+    def modules():
+        gc.collect()
+        return type(second).modules(second)
+
+    def begin():
+        abandoned = [evaluating(first)]
+        abandoned[0].__enter__()
+        abandoned.append(abandoned)
+        del abandoned
+        second.modules = modules
+        with evaluating(second):
+            pass
+
+    thread = threading.Thread(target=begin, daemon=True)
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive()
+    assert first.training
