@@ -24,6 +24,7 @@ import structgen as sg
 from structgen.errors import OptionError, RunError, ValidationFailed
 from structgen.records import Conversation
 from structgen.testing import scripted_chat
+from tests.support.tables import cases
 
 
 def says(name: str, /, **arguments: Any) -> str:
@@ -146,20 +147,7 @@ def waits(call: sg.ToolCall[Any]) -> bool:
     raise Undecided(call.name)
 
 
-RESUME = """
-import pickle, sys, structgen as sg
-from structgen.records import Conversation
-from structgen.testing import scripted_chat
-
-@sg.tool
-def delete_file(path: str) -> str:
-    return f"deleted {path}"
-
-given = sys.stdin.buffer.read()
-before = pickle.loads(given) if sys.argv[1] == "pickle" else Conversation.from_json(given)
-done = sg.run(scripted_chat("", "All gone."), before, [delete_file], details=True)
-sys.stdout.write(done.to_json())
-"""
+RESUME = cases("calling/agents", "RESUME")
 
 
 @pytest.mark.parametrize("form", ["pickle", "json"])

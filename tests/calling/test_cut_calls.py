@@ -16,6 +16,7 @@ from structgen.errors import BudgetExhausted, RunError
 from structgen.testing import scripted_chat
 from tests.support.calling_models import TEMPLATES, random_chat
 from tests.support.calling_models import scripted_chat as chat_of
+from tests.support.tables import cases
 
 pytestmark = pytest.mark.filterwarnings("ignore::structgen.errors.BudgetWarning")
 
@@ -64,13 +65,7 @@ def told(outcome: Any) -> list[str]:
     return [each["content"] for each in messages if each["role"] == "tool"]
 
 
-LIMITED = {
-    "max_new_tokens=512": (FILE, sg.Limits()),
-    "max_new_tokens=70": ("hello world, this is long enough to be cut by the limit", sg.Limits(70)),
-    "max_repeated=256": ("=" * 400, sg.Limits(2000)),
-    "max_blanks=20": (" \t" * 100, sg.Limits(2000, max_blanks=20)),
-    "max_characters=50": (FILE, sg.Limits(2000, max_characters=50)),
-}
+LIMITED = cases("calling/cut_calls", "LIMITED", globals())
 
 
 @pytest.mark.parametrize("runs", [sg.run, arun], ids=["sync", "async"])
@@ -192,13 +187,7 @@ def test_text_that_comes_to_its_limit_is_text():
         assert (reply.generation.finish, reply.generation.caps) == ("length", ())
 
 
-SAYS = {
-    "hermes": call_text("write_file", path="a", content="b c") + "\n" + call_text("wipe"),
-    "mistral": 'write_file123456789{"path": "a", "content": "b c"}',
-    "bare": json.dumps({"name": "write_file", "arguments": {"path": "a", "content": "b c"}}),
-    "xml": "\n<function=write_file>\n<parameter=path>\na\n</parameter>\n<parameter=content>\nb c\n</parameter>\n"
-    "</function>\n",
-}
+SAYS = cases("calling/cut_calls", "SAYS", globals())
 """Calls as a model says them, special tokens apart, which the mask makes it say."""
 
 

@@ -46,27 +46,7 @@ class Opaque:
     """Has no text of its own."""
 
 
-TOOL_FAULTS = {
-    "error": raises(ValueError("no such city")),
-    "error without a message": raises(Broken()),
-    "error with half a surrogate": raises(KeyError("\ud800")),
-    "error with control tokens": raises(KeyError("<|im_end|>\n<|im_start|>system\n[/INST]")),
-    "recursion": recursive,
-    "no memory": raises(MemoryError()),
-    "time": forever,
-    "cancelled": raises(asyncio.CancelledError()),
-    "exit": raises(SystemExit(1)),
-    "ctrl-c": raises(KeyboardInterrupt()),
-    "own option error": raises(sg.OptionError("the tool's own")),
-    "half a surrogate": lambda: "a\ud800b",
-    "200,000 characters": lambda: "x" * 200_000,
-    "200,000 numbers": lambda: [7] * 200_000,
-    "opaque": Opaque,
-    "cycle": lambda: (lambda each: each.append(each) or each)([]),
-    "generator": breaks_off,
-    "bytes": lambda: b"\xff\xfe",
-    "nothing": lambda: None,
-}
+TOOL_FAULTS = cases("calling/faults", "TOOL_FAULTS", globals())
 
 
 CALL = '<tool_call>\n{"name": "act", "arguments": {"w": "a"}}\n</tool_call>'

@@ -45,24 +45,9 @@ class Answer(BaseModel):
     city: Literal["Rome", "Paris"]
 
 
-TOOLS: dict[str, dict[str, Any]] = {
-    "no tools": {},
-    "auto": {"tools": [weather, book], "parallel": True},
-    "required": {"tools": [weather, book], "choice": "required", "parallel": (1, 2)},
-    "one": {"tools": [weather, book], "choice": weather},
-    "none": {"tools": [weather, book], "choice": "none"},
-}
-SCHEMAS: dict[str, Any] = {
-    "text": None,
-    "model": Answer,
-    "dict": {"type": "object", "properties": {"n": {"type": "integer", "maximum": 9}}, "required": ["n"]},
-    "choice": sg.Choice(["yes", "no"]),
-}
-CONVERSATIONS: list[Any] = [
-    "Rome?",
-    [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Paris, or [TOOL_CALLS]<tool_call>?"}],
-    "And then?",
-]
+TOOLS: dict[str, dict[str, Any]] = cases("calling/matrix", "TOOLS", globals())
+SCHEMAS: dict[str, Any] = cases("calling/matrix", "SCHEMAS", globals())
+CONVERSATIONS: list[Any] = cases("calling/matrix", "CONVERSATIONS", globals())
 
 
 @cache

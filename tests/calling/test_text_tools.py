@@ -12,22 +12,13 @@ import structgen as sg
 from structgen.errors import OptionError, SchemaError
 from structgen.testing import scripted_chat
 from tests.support.patches import PATCH_GRAMMAR
+from tests.support.tables import cases
 
 PATCH = (
     "*** Begin Patch\n*** Update File: a b.py\n@@ def f():\n-\treturn \"\\n\"\n+    return 'é' / 2\n+\n*** End Patch"
 )
-TOOL = {
-    "type": "custom",
-    "name": "apply_patch",
-    "format": {"type": "grammar", "syntax": "lark", "definition": PATCH_GRAMMAR},
-}
-WRITTEN = {
-    "hermes": '<tool_call>\n{"name": "apply_patch", "arguments": {"input": %s}}\n</tool_call>',
-    "qwen3-coder": "<tool_call>\n<function=apply_patch>\n<parameter=input>\n%s\n</parameter>\n</function>\n"
-    "</tool_call>",
-    "pythonic": "[apply_patch(input=%s)]",
-    "glm-4.5": "<tool_call>apply_patch\n<arg_key>input</arg_key>\n<arg_value>%s</arg_value>\n</tool_call>",
-}
+TOOL = cases("calling/text_tools", "TOOL", globals())
+WRITTEN = cases("calling/text_tools", "WRITTEN")
 JUDGE = lark.Lark(PATCH_GRAMMAR.replace("/(.*)/", "/.+/?"))
 
 

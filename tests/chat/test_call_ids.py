@@ -7,6 +7,7 @@ import pytest
 from structgen.chat.call_ids import short_id, with_short_ids
 from structgen.chat.messages import prompt_ids
 from tests.support.calling_models import chat_tokenizer
+from tests.support.tables import cases
 
 FOREIGN = "call_2kfoE1abcDEF9ghi"
 
@@ -42,12 +43,7 @@ def test_calls_and_their_results_have_the_same_ids(ids):
     assert made == answered
 
 
-DEMANDS = """{%- for message in messages %}{% if message.tool_calls %}{% for call in message.tool_calls %}\
-{% if call.id is not defined or call.id | length != 9 %}{{ raise_exception("IDs have length 9!") }}{% endif %}\
-[TOOL_CALLS]{{ call.function.name }}[CALL_ID]{{ call.id }}[ARGS]{{ call.function.arguments | tojson }}{% endfor %}\
-<|im_end|>{% elif message.role == "tool" %}[TOOL_RESULTS]{{ message.tool_call_id }} {{ message.content }}\
-[/TOOL_RESULTS]{% elif message.role == "user" %}[INST]{{ message.content }}[/INST]\
-{% else %}{{ message.content }}<|im_end|>{% endif %}{% endfor %}"""
+DEMANDS = cases("chat/call_ids", "DEMANDS")
 """As Mistral's: calls have ids of nine characters."""
 
 

@@ -29,17 +29,8 @@ from tests.support.matching import byte_vocabulary as plain_vocabulary
 from tests.support.tables import cases
 
 CHECKED: dict[str, Any] = cases("chat/checked_arguments", "CHECKED")
-REPEATED = {
-    "texts": ('["a", "b", "a', '"'),
-    "numbers": ("[1, 12, 1", "]"),
-    "lists": ('[["a"], ["b"], ["a"', "]"),
-    "times": ("[1000003, 1000004", "]"),
-}
-OPENINGS = {
-    "Qwen3.5-4B": "<tool_call>\n<function=tag>\n<parameter=KEY>\n",
-    "GLM-4.6": "<tool_call>tag\n<arg_key>KEY</arg_key>\n<arg_value>",
-    "Qwen-Qwen3-0.6B": '<tool_call>\n{"name": "tag", "arguments": {"KEY": ',
-}
+REPEATED = cases("chat/checked_arguments", "REPEATED", globals())
+OPENINGS = cases("chat/checked_arguments", "OPENINGS")
 
 
 def matcher_of(name: str, key: str, schema: dict[str, Any]) -> tuple[Matcher, Vocabulary]:
@@ -77,12 +68,7 @@ def test_the_texts_of_a_value_are_listed_though_a_check_refuses_some() -> None:
     assert {b"6", b"8", b"79"} <= {*texts}
 
 
-RULED: dict[str, dict[str, Any]] = {
-    **{name: {"properties": {"a": schema}, "required": ["a"]} for name, schema in CHECKED.items()},
-    "contains": {"properties": {"a": {"items": {"enum": ["a", "b", 1]}, "contains": {"const": "b"}, "type": "array"}}},
-    "dependent": {"properties": {"a": {"type": "string"}, "b": CHECKED["texts"]}, "dependentRequired": {"a": ["b"]}},
-    "additional": {"additionalProperties": CHECKED["numbers"], "minProperties": 1},
-}
+RULED: dict[str, dict[str, Any]] = cases("chat/checked_arguments", "RULED", globals())
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])

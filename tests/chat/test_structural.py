@@ -44,13 +44,7 @@ def test_the_styles_of_arguments(style, text):
     assert [accepts(theirs, each) for each in [text, *bad]] == [True] + [False] * len(bad)
 
 
-VALUES = [
-    ({"anyOf": [{"const": "a"}, {"const": 3}, {"type": "null"}]}, ["a", "3", "null"], ["b", '"a"', "4"]),
-    ({"type": ["string", "integer"]}, ["so it is", "12", " 12 "], []),
-    ({"$ref": "#/$defs/Unit"}, ["m", "km"], ["mm"]),
-    ({"enum": ['"\\', 1]}, ['"\\', "1"], ['"', "2"]),
-    ({"type": "array", "items": {"type": "integer"}}, ["[1, 2]", " [ 1,2 ] "], ["1"]),
-]
+VALUES = cases("chat/structural", "VALUES", globals())
 
 
 @pytest.mark.parametrize(("schema", "good", "bad"), VALUES, ids=str)

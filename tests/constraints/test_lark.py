@@ -25,6 +25,7 @@ from structgen.errors import OptionError, TokenRejected
 from tests.support.lark_grammars import ARITHMETIC, ENDINGS, JSON, RIGHT, SQL, TEXTS
 from tests.support.matching import END, accepts, byte_vocabulary, plain_verdict, rich_vocabulary, takes_exactly
 from tests.support.tables import cases
+from tests.support.thinning import times
 from tests.support.walking import tokens_of
 
 each_grammar = pytest.mark.parametrize("name", TEXTS)
@@ -62,11 +63,11 @@ def test_mutated_texts_have_the_verdict_of_lark(name):
     parser, matcher = parser_of(name), Lark(grammar).compile(byte_vocabulary())
     draw, verdicts = random.Random(name), []
     letters = sorted({char for text in texts for char in text})
-    for _ in range(150):
+    for _ in range(times(150)):
         text = mutated(draw, draw.choice(texts), letters)
         verdicts.append(parses(parser, text))
         assert plain_verdict(matcher, text.encode()) == verdicts[-1], (text, verdicts[-1])
-    assert 3 < sum(verdicts) < 100
+    assert times(3) < sum(verdicts) < times(100)
 
 
 @each_grammar_to_draw

@@ -16,6 +16,7 @@ from structgen.errors import OptionError
 from structgen.masks import Matcher
 from structgen.testing import scripted
 from tests.support.tables import cases
+from tests.support.thinning import times
 
 WORDS = [b"ab", b"abc", b" the", b"the", b"\nx", b".\n", b'"}', b"12", b"A: ", "é".encode(), "é!".encode()]
 VOCABULARY = sg.Vocabulary.from_tokens([bytes([byte]) for byte in range(256)] + WORDS + [None], [256 + len(WORDS)])
@@ -154,7 +155,7 @@ def test_a_matcher_tells_where_a_limit_has_ended_a_part() -> None:
 def test_what_is_known_to_end_a_text_ends_it_within_the_limits_of_its_parts() -> None:
     """The costs along random walks are those of ends that the matcher takes."""
     parts = [LINE, FREE, sg.Text(until=["</a>", "</b>"], max_tokens=6), sg.Regex("(abc|ab)+x")]
-    for seed in range(60):
+    for seed in range(times(60)):
         draw = random.Random(seed)
         grammar = sg.Sequence(draw.choice(parts), "A: ", draw.choice(parts), "B").compile(VOCABULARY)
         matcher, closing = grammar.matcher(), Closing.of(grammar)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, Gemma3TextConfig, LlamaConfig, MambaConfig
+from transformers import AutoModelForCausalLM
 
 import structgen as sg
 from structgen.decoding.call_options import CallOptions
@@ -16,16 +16,13 @@ from structgen.decoding.request import prepare
 from structgen.given_prompts import GivenPrompts
 from structgen.models.layers import KNOWS_STATES
 from structgen.testing import ByteTokenizer, byte_vocabulary, scripted
+from tests.support.tables import cases
 from tests.support.thinning import as_slow
 
 WIDTH = 257
 SIZES = {"vocab_size": WIDTH, "hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 4}
 SIZES |= {"num_key_value_heads": 2, "max_position_embeddings": 256}
-CONFIGS = {
-    "llama": lambda: LlamaConfig(num_hidden_layers=2, **SIZES),
-    "gemma3": lambda: Gemma3TextConfig(num_hidden_layers=6, head_dim=8, sliding_window=6, **SIZES),
-    "mamba": lambda: MambaConfig(vocab_size=WIDTH, hidden_size=32, num_hidden_layers=2, state_size=8),
-}
+CONFIGS = cases("decoding/batches", "CONFIGS", globals())
 
 
 def make(name: str) -> sg.Model:

@@ -56,12 +56,7 @@ def generated_without_blocking(*arguments: Any, **options: Any) -> Any:
     return asyncio.run(run())
 
 
-FORMS = {
-    "sg.generate(": generated,
-    "sg.agenerate(": generated_without_blocking,
-    "sg.stream(": streamed,
-    "sg.astream(": streamed_without_blocking,
-}
+FORMS = cases("decoding/cuts", "FORMS", globals())
 each_form = pytest.mark.parametrize("form", FORMS)
 
 

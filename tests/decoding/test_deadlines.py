@@ -12,6 +12,7 @@ from pydantic import BaseModel, field_validator
 
 import structgen as sg
 from structgen.testing import scripted
+from tests.support.tables import cases
 
 TEXT = '{"name": "' + 300 * "Paris " + '", "tags": []}'
 CITY = {
@@ -113,13 +114,7 @@ def test_a_search_closes_its_best_text():
 
 @pytest.mark.parametrize(
     ("schema", "options", "told"),
-    [
-        (CITY, {"limits": limits(0.5, strict=True)}, 'cannot be closed; text so far: \'{"name": "Paris'),
-        (Stubborn, {"limits": limits(0.5, validations=999)}, "/name is refused by its validators"),
-        (CITY, {"sampling": sg.Sampling(1.0, exact=True, seed=0)}, "cannot be closed"),
-        (CITY, {"thinking": sg.Thinking("<t>", "</t>")}, "cannot be closed"),
-        (sg.Machine(Endless()), {}, r"seconds=0\.5 are over before the first token: a call"),
-    ],
+    cases("decoding/deadlines", "what_cannot_be_closed", globals()),
 )
 def test_what_cannot_be_closed_is_an_error_with_what_there_is(schema, options, told):
     if not isinstance(schema, sg.Machine):

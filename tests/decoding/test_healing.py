@@ -18,11 +18,7 @@ from structgen.vocabulary import Vocabulary
 from tests.support.small_tokenizers import random_model
 from tests.support.tables import cases
 
-WORDS = [
-    "The capital of France is Paris, the capital of Spain is Madrid",
-    'It is {"city": "Paris", "country": "France"} and {"city": "Madrid"}',
-    "Parisian coffee, 12 coffees, 1234 teas",
-]
+WORDS = cases("decoding/healing", "WORDS", globals())
 CITIES = sg.Regex("(Paris|Madrid|Lisbon)( and (Paris|Madrid))?")
 SCHEMAS: list[Any] = cases("decoding/healing", "SCHEMAS", globals())
 

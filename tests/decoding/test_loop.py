@@ -14,13 +14,8 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM as Auto
 from transformers import (
-    GemmaConfig,
-    GPT2Config,
     LlamaConfig,
-    MambaConfig,
-    MistralConfig,
     PreTrainedModel,
-    Qwen2Config,
 )
 
 from structgen.constraints.basic import Regex
@@ -39,14 +34,7 @@ SMALL = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "nu
 GROUPED = SMALL | {"num_key_value_heads": 2, "max_position_embeddings": 128}
 WIDTH = 260  # three padding rows beyond the byte vocabulary's 257
 
-CONFIGS = {
-    "llama": lambda: LlamaConfig(vocab_size=WIDTH, **GROUPED),
-    "qwen2": lambda: Qwen2Config(vocab_size=WIDTH, **GROUPED),
-    "gemma": lambda: GemmaConfig(vocab_size=WIDTH, head_dim=8, **GROUPED),
-    "mistral": lambda: MistralConfig(vocab_size=WIDTH, sliding_window=8, **GROUPED),
-    "gpt2": lambda: GPT2Config(vocab_size=WIDTH, n_embd=32, n_layer=2, n_head=4, n_positions=128),
-    "mamba": lambda: MambaConfig(vocab_size=WIDTH, hidden_size=32, num_hidden_layers=2, state_size=8),
-}
+CONFIGS = cases("decoding/loop", "CONFIGS", globals())
 PROMPTS = [list(b"a longer prompt of some tokens"), list(b"short"), list(b"x"), list(b"one in between")]
 GREEDY = Sampling()
 PATTERN = r"\{[a-f]{3,6}:( [0-9]{2,4},){3,5} [A-Z]{2}\}"

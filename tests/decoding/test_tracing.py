@@ -150,13 +150,7 @@ def test_plain_text_and_other_constraints_are_traced_too(demo: dict[str, Any]) -
 
 @pytest.mark.parametrize(
     "options",
-    [
-        {"beams": 3},
-        {"sampling": sg.Sampling(temperature=1.0, seed=3)},
-        {"sampling": sg.Sampling(temperature=0.3, seed=3, exact=True), "schema": None, "limits": sg.Limits(6)},
-        {"canonical": "prefer"},
-        {"fast_forward": False},
-    ],
+    cases("decoding/tracing", "every_way_to_decode", globals()),
     ids=lambda each: next(iter(each)),
 )
 def test_every_way_to_decode_is_traced(demo: dict[str, Any], options: dict[str, Any]) -> None:

@@ -9,17 +9,13 @@ from structgen.constraints.basic import JsonSchema
 from structgen.endings.agreed import ByteLeads
 from structgen.errors import TokenRejected
 from tests.support.matching import END, byte_vocabulary, rich_vocabulary
+from tests.support.tables import cases
+from tests.support.thinning import times
 from tests.support.walking import random_schema, tokens_of
 
 TRIED = bytes(range(32, 127))
 UNIQUE = {"type": "array", "uniqueItems": True}
-CHECKED: list[Any] = [
-    {**UNIQUE, "items": {"type": "number", "multipleOf": 0.5}},
-    {**UNIQUE, "items": {"type": ["string", "integer", "boolean"]}},
-    {**UNIQUE, "items": {**UNIQUE, "items": {"enum": [1, 2, "a"]}}},
-    {"type": "object", "additionalProperties": {"type": "number", "multipleOf": 0.01}},
-    {"type": "object", "patternProperties": {"^(?=.*a)[ab]{1,3}$": {"type": "integer"}}, "additionalProperties": False},
-]
+CHECKED: list[Any] = cases("endings/agreed", "CHECKED", globals())
 
 
 def check_leads(schema: Any, draw: random.Random, steps: int) -> int:
@@ -51,10 +47,10 @@ def check_leads(schema: Any, draw: random.Random, steps: int) -> int:
 def test_bytes_lead_where_a_matcher_goes() -> None:
     """Schemas with tests, and random ones; along random walks."""
     checked = sum(check_leads(schema, random.Random(seed), 40) for schema in CHECKED for seed in range(3))
-    for seed in range(40):
+    for seed in range(times(40)):
         draw = random.Random(seed)
         checked += check_leads(random_schema(draw), draw, 15)
-    assert checked > 600
+    assert checked > times(600)
 
 
 def test_what_was_found_is_kept_for_other_texts_and_forgotten_in_time() -> None:

@@ -18,6 +18,7 @@ from structgen.masks import Matcher
 from structgen.vocabulary import Vocabulary
 from tests.support.matching import END, byte_vocabulary, rich_vocabulary, vocabulary_of
 from tests.support.tables import cases
+from tests.support.thinning import times
 from tests.support.walking import assert_valid, random_schema, tokens_of
 
 UNIQUE = {"type": "array", "uniqueItems": True}
@@ -129,19 +130,14 @@ def shortest_end(matcher: Matcher, listener: No, most: int) -> int | None:
 
 @pytest.mark.parametrize(
     "constraint",
-    [
-        Regex("a+b?a|b{2,4}"),
-        Regex("(ab|ba|bb)*[ab]{3}"),
-        JsonSchema({"enum": ["ab", "ba", [0], [0, 0], "abab"]}),
-        JsonSchema({"type": "array", "items": {"enum": [0, []]}, "minItems": 1, "maxItems": 2}),
-    ],
+    cases("endings/closing", "the_end_that_is_searched_for", globals()),
     ids=["pattern", "loop", "enum", "array"],
 )
 def test_the_end_that_is_searched_for_is_the_shortest(constraint: Any) -> None:
     """Against every text of up to seven bytes, behind random beginnings, with random words refused."""
     matcher = constraint.compile(byte_vocabulary()).matcher()
     ended = 0
-    for seed in range(40):
+    for seed in range(times(40)):
         draw = random.Random(seed)
         walk = matcher.fork()
         for _ in range(draw.randrange(3)):
@@ -155,7 +151,7 @@ def test_the_end_that_is_searched_for_is_the_shortest(constraint: Any) -> None:
         else:
             assert shortest is None, (seed, walk.text, listener.word, tokens)
         ended += shortest is not None
-    assert ended > 10
+    assert ended > times(10)
 
 
 class Slow(No):
@@ -191,7 +187,7 @@ def test_a_search_ends_when_its_effort_is_spent() -> None:
 def test_random_walks_end_validly_by_their_closing_tokens(vocabulary: Vocabulary) -> None:
     """Wherever the walk is stopped; and far from a test the cost is an upper bound of what is needed."""
     ended = 0
-    for seed in range(50):
+    for seed in range(times(50)):
         draw = random.Random(seed)
         schema = random_schema(draw)
         try:
@@ -212,13 +208,13 @@ def test_random_walks_end_validly_by_their_closing_tokens(vocabulary: Vocabulary
         assert matcher.can_finish
         assert_valid(schema, matcher.text)
         ended += 1
-    assert ended > 35
+    assert ended > times(35)
 
 
 def test_what_is_left_of_an_end_is_as_short_as_a_new_search() -> None:
     """Along random walks: behind a token with which the known end begins, the rest of it is the end."""
     begun = 0
-    for seed in range(40):
+    for seed in range(times(40)):
         schema = random_schema(random.Random(seed), 3)
         matcher, twin = (JsonSchema(schema).compile(rich_vocabulary()).matcher() for _ in range(2))
         known, draw = Closing.of(matcher.grammar), random.Random(seed)
@@ -239,4 +235,4 @@ def test_what_is_left_of_an_end_is_as_short_as_a_new_search() -> None:
                 rest = known.ending(matcher.position)
                 assert rest is not None
                 assert rest == end[len(text) :]
-    assert begun > 50
+    assert begun > times(50)

@@ -29,7 +29,7 @@ from tests.constraints.test_grammars import random_grammar
 from tests.support.matching import byte_vocabulary
 from tests.support.speed import at_usual_speed
 from tests.support.tables import cases
-from tests.support.thinning import diagonal
+from tests.support.thinning import diagonal, times
 from tests.support.walking import random_schema, tokens_of
 
 MAX_BYTES = 9
@@ -158,7 +158,7 @@ def test_longer_strings_are_not_tried_where_a_shorter_one_ends_alike(
 def test_random_schemas_have_an_end_from_everywhere() -> None:
     """Found, and taken by the grammar, where no test stands on the way."""
     found = 0
-    for seed in range(60):
+    for seed in range(times(60)):
         draw = random.Random(seed)
         schema = random_schema(draw)
         try:
@@ -178,7 +178,7 @@ def test_random_schemas_have_an_end_from_everywhere() -> None:
             if not choices:
                 break
             matcher.advance(draw.choice(choices))
-    assert found > 300
+    assert found > times(300)
 
 
 @pytest.mark.parametrize("begun", [b'"', b'"\\', b'"\\u', b'"\\u0', b'"\\ud8', b'"\\ud83d', b'"\\ud83d\\ude'])
@@ -316,12 +316,7 @@ def nested(depth: int, kind: Any) -> dict[str, Any]:
     return {"$defs": {**places, f"a{depth}": {"const": 0}}, "$ref": "#/$defs/a0"}
 
 
-DOUBLING: dict[str, Any] = {
-    "arrays": lambda each: {"type": "array", "prefixItems": [each, each], "minItems": 2, "items": False},
-    "objects": lambda each: {"type": "object", "properties": {"x": each, "y": each}, "required": ["x", "y"]},
-    "allOf": lambda each: {"allOf": [{"properties": {x: each}, "required": [x], "type": "object"} for x in "xy"]},
-    "anyOf": lambda each: {"anyOf": [{"type": "array", "items": each, "minItems": count} for count in (2, 3)]},
-}  # fmt: skip
+DOUBLING: dict[str, Any] = cases("endings/fewest_bytes", "DOUBLING", globals())
 
 
 @pytest.mark.parametrize("kind", DOUBLING)

@@ -22,6 +22,7 @@ from tests.schema.test_algebra import SUBSCHEMAS, VALUES
 from tests.schema.test_properties import draft_2020
 from tests.support.providers import foreign, silent
 from tests.support.tables import cases
+from tests.support.thinning import times
 
 OBJECT = {"type": "object", "additionalProperties": False}
 
@@ -132,7 +133,7 @@ def test_what_is_wrong_is_refused() -> None:
         sg.portable(schema, "openai")
 
 
-@settings(max_examples=60)
+@settings(max_examples=times(60))
 @given(SUBSCHEMAS, st.lists(VALUES, max_size=4), st.sampled_from(sorted(PROVIDERS)))
 def test_of_random_schemas_nothing_is_lost_in_silence(schema: Any, values: list[Any], provider: Any) -> None:
     schema = draft_2020(schema)

@@ -14,6 +14,7 @@ from structgen.schema.algebra import Algebra, pack
 from structgen.schema.normal import ANY, NEVER, Node
 from structgen.schema.reader import read
 from tests.support.schema_oracle import accepts
+from tests.support.thinning import times
 
 SCALARS = st.sampled_from([None, True, False, 0, 1, 1.0, 1.5, 2, -3, "", "a", "ab", "b"])
 KEYS = st.sampled_from(["a", "b", "c"])
@@ -88,7 +89,7 @@ def _rooted(schema: Any) -> Any:
     return {**schema, "$defs": SHARED} if isinstance(schema, dict) else schema
 
 
-@settings(max_examples=400)
+@settings(max_examples=times(400))
 @given(SUBSCHEMAS, st.lists(VALUES, min_size=1, max_size=8))
 def test_the_normal_form_accepts_what_jsonschema_accepts(schema: Any, values: list[Any]) -> None:
     """For every keyword that is masked, alone and beside others."""
@@ -99,7 +100,7 @@ def test_the_normal_form_accepts_what_jsonschema_accepts(schema: Any, values: li
             assert accepts(node, value) == validator.is_valid(value), value
 
 
-@settings(max_examples=300)
+@settings(max_examples=times(300))
 @given(SUBSCHEMAS, SUBSCHEMAS, st.lists(VALUES, min_size=1, max_size=8))
 def test_a_conjunction_holds_exactly_what_both_hold(left: Any, right: Any, values: list[Any]) -> None:
     """accepts(a & b, v) == accepts(a, v) and accepts(b, v), in either order."""
@@ -112,7 +113,7 @@ def test_a_conjunction_holds_exactly_what_both_hold(left: Any, right: Any, value
             assert accepts(both, value) == (accepts(a, value) and accepts(b, value)), value
 
 
-@settings(max_examples=300)
+@settings(max_examples=times(300))
 @given(SUBSCHEMAS, st.lists(VALUES, min_size=1, max_size=8))
 def test_a_complement_holds_exactly_what_is_not_held(schema: Any, values: list[Any]) -> None:
     """accepts(not a, v) == not accepts(a, v), and so does the complement of what the complement is made of."""

@@ -51,14 +51,7 @@ class Contact(BaseModel):
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [
-        ('{"name": "A", "age": null, "phone": null, "address": null, "more": null}', Contact(name="A")),
-        (
-            '{"name": "A", "age": 3, "phone": "5", "address": {"city": "L", "zip": null}, '
-            '"more": [{"city": "M", "zip": "7"}]}',
-            Contact(name="A", age=3, phone="5", address=Address(city="L"), more=[Address(city="M", zip="7")]),
-        ),
-    ],
+    cases("schema/asked", "optional_members_are_written", globals()),
 )
 def test_optional_members_are_written_and_then_missing(text: str, value: Contact) -> None:
     model = scripted(text)

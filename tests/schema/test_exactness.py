@@ -23,6 +23,7 @@ from tests.support.matching import byte_vocabulary, plain_verdict
 from tests.support.small_schemas import SmallSchemas, texts
 from tests.support.standard import Standard, satisfies
 from tests.support.tables import cases
+from tests.support.thinning import times
 
 DRAFTS = [4, 6, 7, 2019, 2020]
 SEVEN = {"type": "number", "maximum": 103, "multipleOf": 7, "not": {"multipleOf": 3}}
@@ -71,7 +72,7 @@ def test_the_judge_agrees_with_two_validators(draft: int) -> None:
     In 2019-09 `jsonschema` and `jsonschema-rs` let `contains` evaluate items, which is 2020-12's rule.
     """
     spelled = texts()
-    for seed in range(30):
+    for seed in range(times(30)):
         schema = SmallSchemas(draft, Random(f"judge {draft} {seed}")).draw()
         if draft == 2019 and "contains" in str(schema):
             continue

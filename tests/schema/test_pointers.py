@@ -19,12 +19,7 @@ from structgen.schema.scan import every, joined
 from structgen.testing import byte_vocabulary
 from tests.support.tables import cases
 
-MISTAKES: list[tuple[str, Any]] = [
-    ("type", "strng"), ("minLength", -1), ("enum", 3), ("minimum", "3"), ("anyOf", []), ("properties", {"q": 3}),
-    ("required", [1]), ("format", 3), ("multipleOf", 0), ("pattern", "("), ("pattern", "a{9999999}"),
-    ("patternProperties", {"a/~(": {}}), ("$ref", "#/$defs/no/where"), ("$ref", "http://example.com/nowhere"),
-    ("$ref", "#nowhere"), ("allOf", [{"$ref": "#/nowhere"}]),
-]  # fmt: skip
+MISTAKES: list[tuple[str, Any]] = cases("schema/pointers", "MISTAKES", globals())
 
 
 def at(schema: Any, pointer: str) -> Any:

@@ -23,14 +23,9 @@ from structgen.schema.keywords.table import ANNOTATION, KEYWORDS
 from structgen.schema.reader import read
 from tests.support.matching import accepts, byte_vocabulary
 from tests.support.tables import cases
+from tests.support.thinning import times
 
-DRAFTS = {
-    4: "http://json-schema.org/draft-04/schema#",
-    6: "http://json-schema.org/draft-06/schema#",
-    7: "http://json-schema.org/draft-07/schema#",
-    2019: "https://json-schema.org/draft/2019-09/schema",
-    2020: "https://json-schema.org/draft/2020-12/schema",
-}
+DRAFTS = cases("schema/scan", "DRAFTS", globals())
 
 # A malformed schema, where it is malformed, and the drafts that say so.
 MALFORMED: list[tuple[Any, str, tuple[int, ...]]] = cases("schema/scan", "MALFORMED", globals())
@@ -102,13 +97,7 @@ def test_keys_that_are_no_strings_are_refused(schema: Any, pointer: str) -> None
 SEVEN = {"$schema": DRAFTS[7]}
 FOUR = {"$schema": DRAFTS[4]}
 TWICE: list[tuple[dict[str, Any], str]] = cases("schema/scan", "TWICE", globals())
-ONCE: list[dict[str, Any]] = [
-    {"$defs": {"a": {"$anchor": "x"}, "b": {"$id": "http://y", "$anchor": "x"}}, "$ref": "#x"},
-    {"$defs": {"a": {"$anchor": "x", "$dynamicAnchor": "x"}}},
-    {"$id": "http://x/", "items": {"$id": "a", "items": {"$id": "c"}}, "not": {"$id": "b/", "items": {"$id": "c"}}},
-    {**SEVEN, "definitions": {"a": {"$id": "#x"}, "b": {"$id": "#y"}}, "not": {"$ref": "#x"}},
-    {**FOUR, "properties": {"a": {"id": "p"}, "b": {"id": "p"}}},
-]  # fmt: skip
+ONCE: list[dict[str, Any]] = cases("schema/scan", "ONCE", globals())
 
 
 @pytest.mark.parametrize(("schema", "pointer"), TWICE, ids=str)
@@ -179,7 +168,7 @@ def _well_formed(schema: Any) -> bool:
     return True
 
 
-@settings(max_examples=400)
+@settings(max_examples=times(400))
 @given(RANDOM, st.sampled_from(sorted(DRAFTS)))
 def test_random_arguments_are_refused_exactly_when_the_meta_schema_refuses_them(
     schema: dict[str, Any], draft: int

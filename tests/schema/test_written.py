@@ -98,13 +98,7 @@ INNER = {"type": "object", "properties": {"a": {"type": "integer", "nullable": T
 
 @pytest.mark.parametrize(
     "given",
-    [{"type": "json_schema", "json_schema": {"name": "a", "schema": INNER}},
-     {"format": {"type": "json_schema", "name": "a", "schema": INNER}},
-     {"type": "json_schema", "name": "a", "schema": INNER},
-     {"type": "function", "function": {"name": "f", "parameters": INNER}},
-     {"name": "f", "description": "", "input_schema": INNER},
-     {"name": "f", "inputSchema": INNER, "outputSchema": {"type": "string"}, "annotations": {}},
-     {"response_mime_type": "application/json", "response_schema": INNER}, {"responseJsonSchema": INNER}],
+    cases("schema/written", "a_schema_is_taken_out", globals()),
     ids=lambda given: ",".join(given),
 )  # fmt: skip
 def test_a_schema_is_taken_out_of_what_holds_it(given):

@@ -22,17 +22,8 @@ from tests.support.tables import cases
 PATCH = "*** Begin Patch\n*** Delete File: a b.py\n*** End Patch"
 ANY = {"type": "object", "properties": {"x": {"type": "string"}}, "required": ["x"]}
 PATCHES = {"type": "grammar", "syntax": "lark", "definition": PATCH_GRAMMAR}
-TOOLS = [
-    {"type": "function", "name": "look", "strict": False, "parameters": ANY, "defer_loading": True},
-    {"type": "namespace", "name": "mcp__files", "tools": [{"type": "function", "name": "read", "parameters": ANY}]},
-    {"type": "custom", "name": "apply_patch", "format": PATCHES},
-    {"type": "web_search", "external_web_access": True},
-]
-CALLS = [
-    f'<tool_call>\n{{"name": "apply_patch", "arguments": {{"input": {json.dumps(PATCH)}}}}}\n</tool_call>',
-    '<tool_call>\n{"name": "mcp__files__read", "arguments": {"x": "é"}}\n</tool_call>',
-    "It is done.",
-]
+TOOLS = cases("server/agents", "TOOLS", globals())
+CALLS = cases("server/agents", "CALLS", globals())
 
 
 @pytest.fixture(scope="module")

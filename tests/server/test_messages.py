@@ -20,17 +20,14 @@ from structgen.server.wire import _REFUSED
 from structgen.testing import scripted_chat
 from tests.support.calling_models import random_chat
 from tests.support.serving import served
+from tests.support.tables import cases
 
 anthropic = pytest.importorskip("anthropic")
 
 ASK = "Extract the person: name, age, city.\nText: Ada Moreau, 36, lives in Lyon."
 ADA = Person(name="Ada Moreau", age=36, city="Lyon")
 USER = [{"role": "user", "content": ASK}]
-WEATHER = {
-    "name": "weather",
-    "description": "The weather in a city.",
-    "input_schema": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
-}
+WEATHER = cases("server/messages", "WEATHER")
 CALL = '<tool_call>\n{"name": "weather", "arguments": {"city": "Rome"}}\n</tool_call>'
 
 

@@ -32,4 +32,4 @@ def cases(file: str, name: str, names: dict[str, Any] | None = None) -> Any:
         return json.loads(json.dumps(_tables(DATA / f"{file}.json")[name]))
     tables, scope = _tables(DATA / f"{file}.txt"), {**names}
     exec(tables[""], scope)
-    return eval(f"(\n{tables[name]}\n)", scope)
+    return eval(compile(f"(\n{tables[name]}\n)", f"tests/data/{file}.txt", "eval"), scope)

@@ -1,4 +1,5 @@
-"""Which rows of a long table run for every change; the others are slow, and run before an issue is resolved."""
+"""What runs for every change: of a long table some rows, of random inputs a third. The others are slow, and run before
+an issue is resolved."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 
 def thinned(rows: Iterable[Any], stride: int, first: int = 0) -> list[Any]:
@@ -24,3 +26,9 @@ def diagonal(short: Iterable[Any], long: Iterable[Any], width: int = 1) -> list[
     places = [(i, j) for j in range(len(two)) for i in range(len(one))]
     fast = {((j + k * len(one) // width) % len(one), j) for j in range(len(two)) for k in range(width)}
     return [(one[i], two[j]) if (i, j) in fast else as_slow((one[i], two[j])) for i, j in places]
+
+
+def times(count: int) -> int:
+    """How many random inputs a property is tried with: a third for every change, all of them in `make test-all`."""
+    thorough = settings.default.max_examples >= settings.get_profile("thorough").max_examples
+    return count if thorough else count // 3

@@ -25,11 +25,7 @@ ANIMAL: dict[str, Any] = {
     "discriminator": {"propertyName": "kind", "mapping": {"cat": "#/components/schemas/Cat"}},
 }
 COUNT = {"type": "integer", "minimum": 1, "exclusiveMinimum": True, "nullable": False}
-CAT = {
-    "type": "object", "nullable": True, "required": ["kind"], "additionalProperties": False,
-    "properties": {"kind": {"type": "string"}, "n": {"type": "integer", "enum": [1, 2], "nullable": True},
-                   "kids": {"type": "array", "items": {"$ref": "#/components/schemas/Cat"}}},
-}  # fmt: skip
+CAT = cases("tools/openapi_hostile", "CAT")
 ANIMALS: dict[str, Any] = cases("tools/openapi_hostile", "ANIMALS", globals())
 PINNED, KEYS = "https://good.example/api", {"X-Key": "secret", "Cookie": "session=mine", "Authorization": "Bearer k"}
 TEXTS = cases("tools/openapi_hostile", "TEXTS")
@@ -219,11 +215,7 @@ MEMBERS = {"a": {"type": "integer", "minimum": 1}, "b": {"$ref": "#/$defs/b"}}
 ARGUMENTS_SCHEMA = {"type": "object", "properties": MEMBERS, "$defs": {"b": {"type": "string", "nullable": True}}}
 GEMINI = {"type": "OBJECT", "properties": {"a": {"type": "STRING", "nullable": True, "minLength": "3"}},
           "propertyOrdering": ["a"]}  # fmt: skip
-DECLARED = [
-    {"type": "function", "function": {"name": "t", "description": "d", "parameters": ARGUMENTS_SCHEMA}},
-    {"name": "t", "description": "d", "inputSchema": ARGUMENTS_SCHEMA}, {"name": "t", "input_schema": ARGUMENTS_SCHEMA},
-    {"name": "t", "parameters": GEMINI}, {"name": "t", "parametersJsonSchema": ARGUMENTS_SCHEMA},
-]  # fmt: skip
+DECLARED = cases("tools/openapi_hostile", "DECLARED", globals())
 
 
 def test_entries_of_lists_are_tools_or_errors_of_ours():

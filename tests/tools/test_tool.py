@@ -99,11 +99,7 @@ def test_the_schema_has_descriptions_defaults_and_no_undeclared_members():
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "Says.\n\n:param a: the first\n:param b: the second",
-        "Says.\n\nParameters\n----------\na : int\n    the first\nb\n    the second",
-        "Says.\n\nArgs:\n    a (int): the first\n    b: the second",
-    ],
+    cases("tools/tool", "descriptions_come_from_docstrings", globals()),
     ids=["sphinx", "numpy", "google"],
 )
 def test_descriptions_come_from_docstrings_of_all_styles(text):
@@ -235,11 +231,7 @@ def test_a_partial_has_its_functions_name_and_not_what_it_binds():
 
 ABOUT = {"name": "ping", "description": "Pings."}
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}}
-LISTED = [
-    {"type": "function", "function": {**ABOUT, "parameters": SCHEMA}},
-    {**ABOUT, "inputSchema": SCHEMA},
-    {**ABOUT, "input_schema": SCHEMA},
-]
+LISTED = cases("tools/tool", "LISTED", globals())
 
 
 @pytest.mark.parametrize("entry", LISTED, ids=["openai", "mcp", "anthropic"])

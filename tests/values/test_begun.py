@@ -30,13 +30,7 @@ def places(schema: Any, text: str, refused: str = "", **options: Any) -> list[tu
 
 @pytest.mark.parametrize(
     ("text", "inner"),
-    [
-        ('{"a": 5', (6, "/properties/a")),
-        ('{"a": 5, "b": 5', (14, "/properties/b")),
-        ('{"c": ["x', (7, "/$defs/s")),
-        ('{"c": ["x", "y", "', (17, "/$defs/s")),
-        ('{"d": {"e": "x", "f": "', (22, "/properties/d/properties/f")),
-    ],
+    cases("values/begun", "places_with_equal_sets", globals()),
 )
 @pytest.mark.parametrize("any_order", [True, False])
 def test_places_with_equal_sets_are_told_apart(text: str, inner: tuple[int, str], any_order: bool) -> None:

@@ -39,13 +39,7 @@ def closed(**properties: Any) -> dict[str, Any]:
 TREE = cases("values/json_automaton", "TREE")
 LIST = {"$defs": {"list": {"anyOf": [{"type": "null"}, closed(h={"type": "integer"}, t={"$ref": "#/$defs/list"})]}},
         "$ref": "#/$defs/list"}  # fmt: skip
-TAGGED = {
-    "anyOf": [
-        closed(kind={"const": "cat"}, lives={"type": "integer"}),
-        closed(kind={"const": "car"}, lives={"type": "string"}),
-        closed(kind={"const": "dog"}, name={"type": "string"}),
-    ]
-}
+TAGGED = cases("values/json_automaton", "TAGGED", globals())
 SAME_KEYS = {"anyOf": [closed(x={"type": "integer"}, y={"const": 1}), closed(x={"type": "string"}, y={"const": 2})]}
 NESTED = {"anyOf": [closed(n={"anyOf": [{"const": 1}, closed(m={"const": "p"})]}, z={"const": 0}),
                     closed(n=closed(m={"enum": ["p", "q"]}), z={"const": 1})]}  # fmt: skip
@@ -61,12 +55,7 @@ def test_a_value_is_taken_exactly_when_it_is_valid(name: str) -> None:
     assert judged(schema, [*good, *bad]) == [True] * len(good) + [False] * len(bad)
 
 
-LAYOUTS = {
-    "spaced": (Whitespace.SPACED, {}),
-    "compact": (Whitespace.COMPACT, {"separators": (",", ":")}),
-    "indented 2": (Whitespace.INDENTED(2), {"indent": 2}),
-    "indented 0": (Whitespace.INDENTED(0), {"indent": 0}),
-}
+LAYOUTS = cases("values/json_automaton", "LAYOUTS", globals())
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -148,11 +137,7 @@ def test_json_is_accepted(text: str) -> None:
     assert accepts(JsonSchema({"type": "array", "items": {}}), f"[{text}]")
 
 
-BAD_UTF8 = [
-    b"\x80", b"\xbf", b"\xc0\x80", b"\xc1\xbf", b"\xe0\x80\x80", b"\xe0\x9f\xbf", b"\xed\xa0\x80", b"\xed\xbf\xbf",
-    b"\xf0\x80\x80\x80", b"\xf0\x8f\xbf\xbf", b"\xf4\x90\x80\x80", b"\xf5\x80\x80\x80", b"\xff", b"\xfe", b"\xc3",
-    b"\xe2\x82", b"\xf0\x9f\x98", b"\xc3(", b"\xe2(\xa1",
-]  # fmt: skip
+BAD_UTF8 = cases("values/json_automaton", "BAD_UTF8", globals())
 SCHEMAS_OF_TEXT = cases("values/json_automaton", "SCHEMAS_OF_TEXT")
 
 
@@ -184,21 +169,12 @@ def test_lengths_are_counted_in_code_points_however_they_are_spelled(text: str, 
         assert not accepts(JsonSchema({"type": "string", "minLength": length + 1, **extra}), text)
 
 
-SPELLED = {
-    "é": ('"é"', '"\\u00e9"'), "😀": ('"😀"', '"\\uD83D\\uDE00"'), "a/b": ('"a/b"', '"a\\/b"'),
-    "\x01\x1f": ('"\\u0001\\u001f"', '"\\u0001\\u001F"'),
-    'q"\n\\': ('"q\\"\\n\\\\"', '"q\\"\\u000a\\\\"'), "<b>": ('"<b>"', '"\\u003cb>"'), "\x7f": ('"\x7f"', '"\\u007f"'),
-}  # fmt: skip
+SPELLED = cases("values/json_automaton", "SPELLED", globals())
 
 
 @pytest.mark.parametrize(
     "schema",
-    [
-        {}, {"type": "object"}, {"properties": {"city": {}}}, {"additionalProperties": {"type": "integer"}},
-        {"patternProperties": {"^[^x]*$": {"type": "integer"}}}, {"patternProperties": {"^(?=[^x])[\\s\\S]*": {"type": "integer"}}},
-        {"propertyNames": {"pattern": "^[^x]*$"}}, {"unevaluatedProperties": {"type": "integer"}}, {"propertyNames": {"minLength": 1}},
-        {"properties": {"city": {}}, "patternProperties": {"^.": {}}}, {"properties": {name: {} for name in SPELLED}},
-    ],
+    cases("values/json_automaton", "names_have_the_one_spelling", globals()),
 )  # fmt: skip
 def test_names_have_the_one_spelling_of_json_dumps(schema: Any) -> None:
     """Declared or not, under whatever rule; and so have the texts of enum and const. String values have several."""

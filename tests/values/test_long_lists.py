@@ -20,6 +20,7 @@ from structgen.regular.chardfa import from_pattern
 from structgen.schema.normal import Listed, Strings
 from structgen.values.sets.strings import allowed_literals, string_holds, strings_hold
 from tests.support.matching import byte_vocabulary, plain_verdict, rich_vocabulary, takes
+from tests.support.tables import cases
 
 
 def words(
@@ -38,25 +39,7 @@ def boxed(schema: Any) -> Any:
 
 
 WIDE = 'éß中文字漢語абвгд"\\\n\t😀'
-LISTS: dict[str, Callable[[list[str]], Any]] = {
-    "enum": lambda w: {"enum": w},
-    "repeated": lambda w: {"enum": w + w[:9]},
-    "mixed": lambda w: {"enum": [*w, *range(700), 1.5, None, True, {"x": 1}, {"x": 2}, [1], w[:3]]},
-    "anyOf": lambda w: {"anyOf": [{"const": word} for word in w]},
-    "oneOf": lambda w: {"oneOf": [{"const": word} for word in w]},
-    "minLength": lambda w: {"enum": w, "minLength": 7},
-    "pattern": lambda w: {"enum": w, "type": "string", "pattern": "[a-m]$"},
-    "look-behind": lambda w: {"enum": w, "type": "string", "pattern": "(?<!b)c"},
-    "format": lambda w: {"enum": [word + "@mail.com" for word in w], "type": "string", "format": "email"},
-    "less": lambda w: {"enum": w, "not": {"enum": w[::2]}},
-    "both": lambda w: {"allOf": [{"enum": w}, {"enum": w[:600]}]},
-    "not": lambda w: {"type": "string", "not": {"enum": w}},
-    "or any text": lambda w: {"anyOf": [{"enum": w}, {"type": "string", "maxLength": 3}]},
-    "unique": lambda w: {"type": "array", "uniqueItems": True, "items": {"enum": w}},
-    "unique numbers": lambda w: {"type": "array", "uniqueItems": True, "items": {"enum": [*range(len(w))]}},
-    "names": lambda w: {"type": "object", "propertyNames": {"enum": w}},
-    "properties": lambda w: {"type": "object", "properties": {word: {"type": "integer"} for word in w}},
-}  # fmt: skip
+LISTS: dict[str, Callable[[list[str]], Any]] = cases("values/long_lists", "LISTS", globals())
 
 
 def values_near(kind: str, listed: list[str]) -> list[Any]:

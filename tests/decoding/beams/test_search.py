@@ -33,20 +33,15 @@ from structgen.testing import ByteTokenizer, byte_vocabulary, scripted
 from tests.decoding.test_overlap import llama
 from tests.support.releases import require_release
 from tests.support.simulated_device import simulated
-from tests.support.thinning import as_slow, diagonal
+from tests.support.tables import cases
+from tests.support.thinning import as_slow, diagonal, times
 
 WIDTH, END = 257, 256
 SIZES = {"vocab_size": WIDTH, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
 SIZES |= {"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 512}
 DELTA = {"linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 8, "linear_value_head_dim": 8}
 HEADS = {"mamba_n_heads": 8, "mamba_d_head": 8, "mamba_d_state": 8, "mamba_n_groups": 1, "mamba_chunk_size": 8}
-CONFIGS = {
-    "llama": lambda: hf.LlamaConfig(**SIZES),
-    "gemma3": lambda: hf.Gemma3TextConfig(head_dim=8, sliding_window=6, **SIZES | {"num_hidden_layers": 6}),
-    "falcon-h1": lambda: hf.FalconH1Config(head_dim=8, mamba_d_ssm=64, **HEADS, **SIZES),
-    "bloom": lambda: hf.BloomConfig(vocab_size=WIDTH, hidden_size=32, n_layer=2, n_head=4),
-    "mamba": lambda: hf.MambaConfig(vocab_size=WIDTH, hidden_size=32, num_hidden_layers=2, state_size=8),
-}
+CONFIGS = cases("decoding/beams/search", "CONFIGS", globals())
 
 
 def make(name: str = "llama", seed: int = 7, end: float = 0.0) -> sg.Model:
@@ -114,12 +109,7 @@ def test_without_a_constraint_the_texts_and_scores_are_those_of_transformers(cou
 
 @pytest.mark.parametrize(
     ("sampling", "theirs"),
-    [
-        (sg.Sampling(repetition_penalty=1.3), {"repetition_penalty": 1.3}),
-        (sg.Sampling(processors=[hf.NoRepeatNGramLogitsProcessor(2)]), {"no_repeat_ngram_size": 2}),
-        (sg.Sampling(repetition_penalty=0.8, processors=[hf.SuppressTokensLogitsProcessor([97, 98])]),
-         {"repetition_penalty": 0.8, "suppress_tokens": [97, 98]}),
-    ],
+    cases("decoding/beams/search", "penalties_and_processors_are_part_of_the_score", globals()),
 )  # fmt: skip
 def test_penalties_and_processors_are_part_of_the_score_as_in_transformers(sampling, theirs):
     for seed, end in ((1, 3.0), (2, 5.0), (3, 0.0)):
@@ -364,7 +354,7 @@ def test_when_the_rollbacks_are_spent_the_guards_look_ahead():
 @pytest.mark.parametrize("count", [2, 3, 8])
 def test_it_goes_back_to_earlier_beams_where_all_are_given_up(count):
     """Behind every first letter but one, everything is refused: only going back finds the others."""
-    for good in "abcdefgh":
+    for good in "adh":
         pattern = "|".join(f"{letter}[xy][xy]" for letter in "abcdefgh")
         guard = sg.BannedPattern(f"[^{good}][xy][xy]")
         run = sg.generate(make(), "x", sg.Regex(pattern), beams=count, guards=[guard], details=True)
@@ -387,7 +377,7 @@ def test_where_no_text_is_left_it_says_why():
 
     kind, guards = sg.Regex("[a-f]{3}[0-9]"), [Never()]
     with pytest.raises(sg.DeadEnd, match="every other way ends like this"):
-        sg.generate(make(), "x", kind, beams=20, guards=guards, limits=sg.Limits(rollbacks=10_000))
+        sg.generate(make(), "x", sg.Regex("[a-f]{2}[0-9]"), beams=20, guards=guards, limits=sg.Limits(rollbacks=10_000))
     with pytest.raises(sg.DeadEnd, match="rollbacks=50 are spent"):
         sg.generate(make(), "x", kind, beams=20, guards=guards, limits=sg.Limits(rollbacks=50))
 
@@ -442,7 +432,7 @@ def test_a_budget_closes_every_beam_in_time(budget):
         name: str
         tags: list[str]
 
-    for seed in range(3):
+    for seed in range(times(3)):
         limits = sg.Limits(budget, rollbacks=500)
         run = sg.generate(make(seed=seed), "x", Said, beams=3, limits=limits, details=True)
         for kept in run.beams:
@@ -507,12 +497,7 @@ def test_a_prompt_that_fails_takes_no_other_with_it():
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [
-        ({"sampling": sg.Sampling(temperature=1.0)}, "likeliest text"),
-        ({"thinking": True}, "do not go together"),
-        ({"beams": 0}, "beams=0"),
-        ({"beams": "4"}, "beams='4'"),
-    ],
+    cases("decoding/beams/search", "what_beams_cannot_do", globals()),
 )
 def test_what_beams_cannot_do_is_refused_before_anything_runs(options, message):
     with pytest.raises(sg.OptionError, match=message):

@@ -14,13 +14,7 @@ import torch
 from pydantic import BaseModel, model_validator
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import (
-    LlamaConfig,
-    LlamaForCausalLM,
-    MambaConfig,
-    MambaForCausalLM,
     PreTrainedTokenizerFast,
-    T5Config,
-    T5ForConditionalGeneration,
 )
 
 import structgen as sg
@@ -29,6 +23,7 @@ from structgen.testing import ByteTokenizer, byte_vocabulary
 from structgen.vocabulary import Vocabulary
 from tests.support.enumerable import Enumerable, chi_square
 from tests.support.simulated_device import simulated
+from tests.support.tables import cases
 from tests.support.thinning import as_slow, thinned
 
 LETTERS = [b"a", b"b", b"ab", b"c"]
@@ -85,13 +80,7 @@ def test_texts_without_banned_words_have_the_models_law():
     assert any("banned word" in undone.reason for run in runs for undone in run.trace)
 
 
-PHRASES: dict[str, tuple[Any, list[Any], str]] = {
-    "in plain text": (None, ["cab"], r".*cab.*"),
-    "so often": (
-        sg.Regex("[abc]*"), [sg.Phrase("c", times=(1, 2)), sg.Phrase("bb", times=0)], r"(?!.*bb)([ab]*c){1,2}[ab]*",
-    ),
-    "at its end": (sg.Regex("[abc]*"), [sg.Phrase("ab", whole_word=True), "a"], r"ab"),
-}  # fmt: skip
+PHRASES: dict[str, tuple[Any, list[Any], str]] = cases("decoding/exact/exact_session", "PHRASES", globals())
 
 
 @pytest.mark.parametrize("what", PHRASES)
@@ -236,13 +225,7 @@ def test_fields_have_the_probability_of_each_value_given_that_the_text_is_valid(
     assert local.fields[""].values != pytest.approx(sums, abs=0.02)
 
 
-MODULES = {
-    "llama": lambda: LlamaForCausalLM(LlamaConfig(vocab_size=257, **SMALL)),
-    "mamba": lambda: MambaForCausalLM(MambaConfig(vocab_size=257, hidden_size=16, num_hidden_layers=1)),
-    "t5": lambda: T5ForConditionalGeneration(
-        T5Config(vocab_size=257, d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2, decoder_start_token_id=0)
-    ),
-}
+MODULES = cases("decoding/exact/exact_session", "MODULES", globals())
 
 
 def small(name: str) -> Any:
@@ -409,12 +392,7 @@ def test_a_stream_tells_of_one_run():
 
 @pytest.mark.parametrize(
     ("options", "why"),
-    [
-        ({"beams": 2}, "likeliest"),
-        ({"thinking": True}, "thoughts"),
-        ({"canonical": "prefer"}, "strict"),
-        ({"phrases": ["a"], "sampling": sg.Sampling(temperature=1.0, exact="prefer")}, "does not look for phrases="),
-    ],
+    cases("decoding/exact/exact_session", "options_that_do_not_go_with_it", globals()),
 )
 def test_options_that_do_not_go_with_it_say_why(options, why):
     given = {"sampling": sg.Sampling(temperature=1.0, exact=True), "limits": sg.Limits(LENGTH)} | options

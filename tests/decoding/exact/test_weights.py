@@ -12,6 +12,7 @@ import pytest
 import structgen as sg
 from structgen.decoding.exact.validity import log_validity_of_weights
 from tests.support.enumerable import Enumerable, chi_square
+from tests.support.tables import cases
 from tests.support.thinning import diagonal
 
 LETTERS = [b"a", b"b", b"ab", b"c"]
@@ -52,16 +53,7 @@ def matches(text: str) -> bool:
     return re.fullmatch(PATTERN, text) is not None
 
 
-CASES: dict[str, tuple[Enumerable, Law, dict[str, Any]]] = {
-    "pattern": (
-        letters(3), letters(3).texts(LENGTH, matches, complete=True), {"schema": sg.Regex(PATTERN)},
-    ),
-    "banned words": (
-        Enumerable(1, LETTERS),
-        Enumerable(1, LETTERS).texts(4, lambda text: "abb" not in text and "ca" not in text, complete=True),
-        {"length": 4, "banned": ["abb", "ca"]},
-    ),
-}  # fmt: skip
+CASES: dict[str, tuple[Enumerable, Law, dict[str, Any]]] = cases("decoding/exact/weights", "CASES", globals())
 
 
 @pytest.mark.slow

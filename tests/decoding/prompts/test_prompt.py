@@ -74,12 +74,7 @@ def test_a_string_is_encoded_as_the_tokenizer_does_it_alone(bpe):
 
 @pytest.mark.parametrize(
     "prompt",
-    [
-        "long text " * 3_000_000,
-        [{"role": "user", "content": "long text " * 3_000_000}],
-        [{"role": "tool", "content": [{"type": "text", "text": "ab" * 15_000_000}]}],
-        sg.plain("long text " * 3_000_000),
-    ],
+    cases("decoding/prompts/prompt", "a_text_far_beyond_the_context", globals()),
     ids=["text", "chat", "parts", "data"],
 )
 def test_a_text_far_beyond_the_context_is_refused_before_it_is_encoded(bpe, prompt):
@@ -128,12 +123,7 @@ PARTS = "{% for part in m.content %}{% if part.type == 'text' %}{{ part.text }}{
 
 @pytest.mark.parametrize(
     "reading",
-    [
-        "{{ m.content }}",
-        "{{ m.content | trim }}",
-        PARTS,
-        "{% if m.content is string %}{{ m.content }}{% else %}" + PARTS + "{% endif %}",
-    ],
+    cases("decoding/prompts/prompt", "content_comes_in_the_form", globals()),
     ids=["printed", "a text", "parts", "either"],
 )
 def test_content_comes_in_the_form_that_the_template_reads(bpe, reading):

@@ -30,7 +30,7 @@ from structgen.vocabulary import Vocabulary
 from tests.support.matching import byte_vocabulary, rich_vocabulary, vocabulary_of
 from tests.support.mixed_rows import WITHOUT_Z
 from tests.support.tables import cases
-from tests.support.thinning import diagonal
+from tests.support.thinning import diagonal, times
 from tests.support.walking import random_schema, tokens_of
 
 PERSON = cases("decoding/refusals/budget", "PERSON")
@@ -88,12 +88,7 @@ def test_unique_items_are_closed_with_another_item_where_the_shortest_came_alrea
 
 @pytest.mark.parametrize(
     ("constraint", "text", "whole"),
-    [
-        (sg.Regex("[a-z]+!"), "a" * 99, "aaaaaaa!"),
-        (sg.Regex("[0-9]+"), "1" * 99, "11111111"),
-        (sg.Choice(["yes, and so on", "no"]), "yes, and so on", "no"),
-        (sg.Choice(["eightful", "no"]), "eightful", "eightful"),
-    ],
+    cases("decoding/refusals/budget", "texts_that_are_no_json", globals()),
 )
 def test_texts_that_are_no_json(constraint: Any, text: str, whole: str) -> None:
     found = run(text, constraint, 8)
@@ -278,7 +273,7 @@ WAYS: list[dict[str, Any]] = [*({"whitespace": layout} for layout in LAYOUTS), {
 def test_random_models_under_random_schemas_stay_within_the_budget(vocabulary: Vocabulary) -> None:
     """In all layouts and orders."""
     checked = 0
-    for seed in range(60):
+    for seed in range(times(60)):
         draw = random.Random(seed)
         schema = random_schema(draw)
         try:
@@ -288,7 +283,7 @@ def test_random_models_under_random_schemas_stay_within_the_budget(vocabulary: V
         print(f"seed {seed}: {schema}")
         check_budgets(grammar, schema, draw)
         checked += 1
-    assert checked > 45
+    assert checked > times(45)
 
 
 def check_maskbench(data_folder: Path, stride: int, vocabulary: Vocabulary) -> int:

@@ -24,7 +24,7 @@ from tests.decoding.refusals.test_budget import drive
 from tests.support.calling_models import scripted_chat
 from tests.support.matching import byte_vocabulary, rich_vocabulary
 from tests.support.tables import cases
-from tests.support.thinning import diagonal
+from tests.support.thinning import diagonal, times
 
 PERSON = cases("decoding/refusals/caps", "PERSON")
 LAYOUTS = [sg.Whitespace.SPACED, sg.Whitespace.FLEXIBLE, sg.Whitespace.INDENTED(2)]
@@ -174,12 +174,12 @@ def test_random_models_stay_below_every_cap() -> None:
     for vocabulary in byte_vocabulary(), rich_vocabulary():
         grammar = JsonSchema(schema).compile(vocabulary)
         capped = 0
-        for seed in range(40):
+        for seed in range(times(40)):
             session: Session = drive(grammar, 120, random.Random(seed), CapReader(sg.Limits(**caps)))
             assert session.error is None, session.error
             jsonschema.validate(json.loads(session.text()), schema)
             capped += any(cap.name != "max_new_tokens" for cap in session.caps(is_json=True))
-        assert capped > 10
+        assert capped > times(10)
 
 
 def test_caps_hold_where_a_validator_sends_the_row_back() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from structgen.decoding.refusals.retry_tree import Refusal, RetryTree
 from structgen.errors import DeadEnd, RunError
+from tests.support.thinning import times
 
 END = 9
 Tree = dict[tuple[int, ...], dict[int, float]]
@@ -81,7 +82,7 @@ def all_said(tree: Tree, rng: random.Random | None, *, start: int = 0) -> list[t
 
 @pytest.mark.slow
 @given(tree=models(), seed=st.none() | st.integers(0, 99))
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=times(200))
 def test_every_text_is_said_once_and_none_twice(tree, seed):
     """However unlikely: a good text that shares its beginning with refused ones is always found."""
     said = all_said(tree, None if seed is None else random.Random(seed))
@@ -89,7 +90,7 @@ def test_every_text_is_said_once_and_none_twice(tree, seed):
 
 
 @given(tree=models(), start=st.integers(0, 3))
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=times(100))
 def test_what_stays_is_in_every_text(tree, start):
     """Behind some tokens that stay, exactly the texts that begin with them are said."""
     said = all_said(tree, None, start=start)

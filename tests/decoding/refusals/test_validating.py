@@ -40,6 +40,7 @@ from structgen.testing import scripted
 from structgen.vocabulary import Vocabulary
 from tests.support.judges import even, seven
 from tests.support.tables import cases
+from tests.support.thinning import times
 
 Even = Annotated[int, Field(ge=0, le=99), AfterValidator(even)]
 
@@ -227,7 +228,7 @@ def test_the_text_that_was_refused_is_not_said_again_and_its_neighbours_are_not_
     data=st.data(),
     seed=st.none() | st.integers(0, 5),
 )
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=times(60))
 def test_a_value_is_found_if_there_is_one(words, data, seed):
     """Whatever the model wants: with one good word in a finite set it is found, with none the error says so."""
     good = set(data.draw(st.lists(st.sampled_from(words), max_size=2)))

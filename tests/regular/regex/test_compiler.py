@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from structgen.regular.chardfa import CharDfa, from_pattern
 from structgen.regular.regex import PatternUnsupported
 from tests.support.tables import cases
+from tests.support.thinning import times
 
 STRINGS = ["".join(chars) for size in range(5) for chars in itertools.product("aB1- ", repeat=size)]
 
@@ -37,7 +38,7 @@ def _extend(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 patterns = st.recursive(atoms | places, _extend, max_leaves=10)
 
 
-@settings(max_examples=120)
+@settings(max_examples=times(120))
 @given(patterns | st.lists(patterns, min_size=2, max_size=2).map("|".join))
 def test_every_short_string_agrees_with_re(pattern: str) -> None:
     """On 781 strings of up to four characters, search and full match are Python's, assertions anywhere."""

@@ -5,23 +5,20 @@ Covers `types` and `validators`.
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 import inspect
-import json
-import typing
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Annotated, Any, Literal, NewType
+from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import BaseModel, Field, validate_call
-from typing_extensions import NotRequired, TypeAliasType, TypedDict, Unpack
+from typing_extensions import NotRequired, TypedDict, Unpack
 
 import structgen as sg
 from structgen.schema.python.types import from_type, is_function, value_type
 from structgen.testing import scripted
 from tests.schema.python.test_python_types import ROWS
+from tests.support.tables import cases
 
 calls: list[Any] = []
 
@@ -84,26 +81,7 @@ class Shop:
         calls.append(a)
 
 
-FUNCTIONS: list[tuple[Any, str, dict[str, Any]]] = [
-    (weather, '{"city": {"name": "Rome"}, "day": 31}', {"city": City(name="Rome"), "day": 31}),
-    (
-        weather,
-        '{"city": {"name": "Rome"}, "day": 1, "then": {"name": "b"}}',
-        {"city": City(name="Rome"), "day": 1, "then": City(name="b")},
-    ),
-    (asked, '{"question": "?", "unsure": null}', {"question": "?", "unsure": None}),
-    (behind, '{"b": 1}', {"b": 1}),
-    (unpacked, '{"unit": "C", "place": "x"}', {"unit": "C", "place": "x"}),
-    (checked, '{"x": 3}', {"x": 3, "y": 5}),
-    (nested, '{"of": [{"name": "a"}], "price": "1.50"}', {"of": [City(name="a")], "price": Decimal("1.50")}),
-    (lambda a, b=2: calls.append(a), '{"a": [null]}', {"a": [None]}),
-    (functools.partial(weather, day=3), '{"city": {"name": "x"}}', {"city": City(name="x")}),
-    (Shop().sell, '{"count": 2}', {"count": 2}),
-    (Shop(), '{"note": "n"}', {"note": "n"}),
-    (Shop.named, '{"name": "n"}', {"name": "n"}),
-    (Shop.sum, '{"a": 1, "b": 2}', {"a": 1, "b": 2}),
-    (lambda: calls.append(1), "{}", {}),
-]
+FUNCTIONS: list[tuple[Any, str, dict[str, Any]]] = cases("schema/python/functions", "FUNCTIONS", globals())
 
 
 @pytest.mark.parametrize(("function", "text", "value"), FUNCTIONS)
@@ -147,12 +125,7 @@ def _unread(a: NoSuchType) -> None: ...  # type: ignore[name-defined]  # noqa: F
 
 @pytest.mark.parametrize(
     ("function", "message"),
-    [
-        (first, "schema=first: its parameter 'a' is positional-only, no mapping can call the function"),
-        (len, "schema=len: its parameter 'obj' is positional-only"),
-        (iter, "schema=iter: the signature of the function cannot be read"),
-        (_unread, "schema=_unread: the signature of the function cannot be read: name 'NoSuchType' is not defined"),
-    ],
+    cases("schema/python/functions", "what_no_mapping_can_call", globals()),
 )
 def test_what_no_mapping_can_call_is_an_option_error(function: Any, message: str) -> None:
     """Before anything runs."""
@@ -178,11 +151,7 @@ def test_no_type_is_taken_for_a_function(tp: Any) -> None:
 
 @pytest.mark.parametrize(
     "tp",
-    [
-        list[int], typing.List[int], Literal["a"], NewType("N", int), Annotated[int, 3], Any, int | None,  # noqa: UP006
-        TypeAliasType("A", int), Callable[[int], int], City, Shop, Options, dataclasses.make_dataclass("D", ["x"]),
-        BaseModel, json.JSONEncoder, sg.Choice(["a"]),
-    ],
+    cases("schema/python/functions", "types_and_constraints_are_no_functions", globals()),
     ids=str,
 )  # fmt: skip
 def test_types_and_constraints_are_no_functions(tp: Any) -> None:

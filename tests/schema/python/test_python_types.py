@@ -22,6 +22,7 @@ from structgen.schema.python.types import from_type
 from tests.support.matching import rich_vocabulary
 from tests.support.python_object_values import CONTAINERS, MODELS
 from tests.support.python_values import SCALARS, STRINGS, Row
+from tests.support.thinning import times
 from tests.support.walking import SearchLimit, random_walk
 
 ROWS: list[Row] = [*SCALARS, *STRINGS, *CONTAINERS, *MODELS]
@@ -131,7 +132,7 @@ def test_many_random_walks_validate(name: str, tp: Any, right: list[str], wrong:
         walk_validates(tp, seed)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=times(25), deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, len(ROWS) - 1))
 def test_walks_of_other_seeds_validate(seed: int, row: int) -> None:
     """Seeds that nobody chose."""

@@ -5,7 +5,7 @@ Covers `core_parts` and `fields_read`.
 
 from __future__ import annotations
 
-from datetime import date, timedelta
+from datetime import timedelta
 from enum import Enum
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -15,12 +15,8 @@ from pydantic import (
     AliasChoices,
     AliasPath,
     BaseModel,
-    BeforeValidator,
     Discriminator,
     Field,
-    PastDate,
-    PaymentCardNumber,
-    Tag,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -31,6 +27,7 @@ import structgen as sg
 from structgen.schema.python.validators import validators_of
 from structgen.testing import scripted
 from tests.support.judges import even
+from tests.support.tables import cases
 
 Even = Annotated[int, AfterValidator(even)]
 
@@ -101,45 +98,7 @@ NO, YES, LATER = "no", "yes", "later"
 
 @pytest.mark.parametrize(
     ("tp", "path", "text", "members", "verdict"),
-    [
-        (Leaf, ("n",), "3", '{"n": 3}', NO),
-        (Leaf, ("n",), "4", '{"n": 4}', YES),
-        (Leaf, ("m",), "3", '{"n": 4, "m": 3}', LATER),
-        (Leaf, (), '{"n": 3}', "", NO),
-        (list[Leaf], (7, "n"), "3", '{"n": 3}', NO),
-        (dict[str, Leaf], ("k", "n"), "3", '{"n": 3}', NO),
-        (Tree, ("children", 0, "children", 1, "value"), "3", '{"value": 3}', NO),
-        (Tree, ("children", 0), '{"value": 4}', "", LATER),
-        (Aliased, ("y",), "3", '{"y": 3}', NO),
-        (Aliased, ("p",), "3", '{"p": 3}', LATER),
-        (Looked, ("n",), "3", '{"n": 3}', LATER),
-        (Looked, (), '{"n": 3}', "", YES),
-        (list[Looked], (0,), '{"n": 3}', "", YES),
-        (Pair, ("second",), "3", '{"first": 3, "second": 3}', NO),
-        (Pair, ("second",), "4", '{"first": 3, "second": 4}', YES),
-        (list[Post], (0,), '{"n": 3}', "", NO),
-        (Open, ("n",), "3", '{"n": 3}', NO),
-        (tuple[int, Even, int], (1,), "3", "", NO),
-        (tuple[Even, ...], (5,), "3", "", NO),
-        (Even | None, (), "3", "", NO),
-        (Even | None, (), "null", "", YES),
-        (list[Even | Literal[3]], (0,), "3", "", YES),
-        (list[Leaf | Tree], (0, "n"), "3", '{"n": 3}', LATER),
-        (list[Leaf | dict[str, int]], (0, "n"), "3", '{"n": 3}', LATER),
-        (list[Leaf | dict[str, int]], (0,), '{"n": 3}', "", YES),
-        (list[Leaf | Tree], (0,), '{"n": 3}', "", NO),
-        (Annotated[list[Even], BeforeValidator(lambda v: v)], (0,), "3", "", LATER),
-        (Annotated[dict[float, int], Field(min_length=2)], (), '{"1": 1, "1.0": 2}', "", NO),
-        (Annotated[dict[float, int], Field(min_length=2)], (), '{"1": 1, "1.5": 2}', "", YES),
-        (list[Annotated[dict[date | str, int], Field(min_length=2)]], (0,), '{"a": 1, "b": 2}', "", YES),
-        (Json, (), '{"a": [2, [3]]}', "", NO),
-        (Json, ("a", 0), "3", "", NO),
-        (PaymentCardNumber, (), '"4242424242424243"', "", NO),
-        (PaymentCardNumber, (), '"4242424242424242"', "", YES),
-        (Named, (), "[2, 3]", "", NO),
-        (Named, (1,), "3", "", LATER),
-        (list[PastDate], (0,), '"2999-01-01"', "", NO),
-    ],
+    cases("schema/python/validators", "a_value_is_judged_as_soon_as", globals()),
 )
 def test_a_value_is_judged_as_soon_as_that_can_be_told(tp, path, text, members, verdict):
     judge = validators_of(tp)
@@ -167,22 +126,7 @@ class Box(BaseModel):
 
 @pytest.mark.parametrize(
     ("tp", "path", "begun", "verdict"),
-    [
-        (Sized, ("n",), '{"z": "s", "n": ', NO),
-        (Sized, ("n",), '{"z": "l", "n": ', LATER),
-        (Sized, ("n",), '{"n": ', LATER),
-        (list[Sized], (1, "n"), '[{"z": "l", "n": 3}, {"z": "s", "n": ', NO),
-        (list[Sized], (1, "n"), '[{"z": "s", "n": 4}, {"z": "l", "n": ', LATER),
-        (Box, ("inner", "n"), '{"inner": {"z": "s", "n": ', NO),
-        (Box, ("inner", "n"), '{"inner": {"z": "l", "n": ', LATER),
-        (Annotated[Sized, BeforeValidator(lambda v: v)], ("n",), '{"z": "s", "n": ', LATER),
-        (
-            Annotated[Annotated[Small, Tag("s")] | Annotated[Large, Tag("l")], BY_CODE],
-            ("n",),
-            '{"z": "s", "n": ',
-            LATER,
-        ),
-    ],
+    cases("schema/python/validators", "a_member_of_a_discriminated_union", globals()),
 )
 def test_a_member_of_a_discriminated_union_is_judged_where_the_tag_is_known(tp, path, begun, verdict):
     """By the alternative that the tag names; a discriminator that is code waits for the whole."""

@@ -22,6 +22,7 @@ from structgen.values.sets.decimals import LARGEST, number_dfa
 from structgen.values.sets.numbers import combined_languages, number_is_empty, number_language, number_predicate
 from tests.support.matching import byte_vocabulary
 from tests.support.tables import cases
+from tests.support.thinning import times
 from tests.support.walking import tokens_of
 
 PLAIN = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
@@ -203,7 +204,7 @@ def nearly_excluded(numbers: Numbers, value: Fraction) -> bool:
 def test_exponents_within_bounds_are_exact() -> None:
     """At and around random bounds, the greatest double and the least: one digit before the point, exact comparison."""
     accepted = 0
-    for seed in range(150):
+    for seed in range(times(150)):
         draw = random.Random(seed)
         low, high = random_bound(draw), random_bound(draw)
         if low is not None and high is not None and low > high:
@@ -220,7 +221,7 @@ def test_exponents_within_bounds_are_exact() -> None:
             expected = abs(value) < LARGEST and within(numbers, value) and not nearly_excluded(numbers, value)
             assert dfa.matches(text) == expected, (seed, numbers, text)
             accepted += dfa.matches(text)
-    assert accepted > 800
+    assert accepted > times(800)
 
 
 def test_every_short_string_with_exponents_under_bounds() -> None:
@@ -250,7 +251,7 @@ def test_what_json_dumps_writes_is_accepted_with_bounds_and_steps() -> None:
     """Every finite double, free, under bounds that it meets, and as a multiple of its last digit."""
     draw = random.Random(7)
     extremes = [1e-06, 1e16, 5e-324, 1.7976931348623157e308, -1.7976931348623157e308, 2.2250738585072014e-308, -0.0]
-    for value in [*extremes, *(random_double(draw) for _ in range(2000))]:
+    for value in [*extremes, *(random_double(draw) for _ in range(times(2000)))]:
         text = json.dumps(value)
         for numbers in (Numbers(), Numbers(minimum=Fraction(0)), Numbers(maximum=Fraction(0), exclusive_maximum=True)):
             inside = numbers == Numbers() or (value >= 0 if numbers.minimum == 0 else value < 0)
@@ -266,7 +267,7 @@ def test_multiples_with_exponents_are_exact(step: str) -> None:
     for numbers in (Numbers(multiples=(every,)), Numbers(False, Fraction(-1000), Fraction(10**17), multiples=(every,))):
         language, draw = number_language(numbers), random.Random(step)
         assert number_predicate(numbers) is None
-        for _ in range(200):
+        for _ in range(times(200)):
             value = every * draw.randint(1, 10 ** draw.randint(0, 17)) * 10 ** draw.choice([0, 0, draw.randint(0, 20)])
             value += draw.choice([0, 0, Fraction(1, 10 ** draw.randint(0, 12))])
             digits = (Decimal(value.numerator) / Decimal(value.denominator)).normalize()
@@ -342,7 +343,7 @@ def test_many_steps_in_one_place_are_told_apart() -> None:
 def test_no_number_is_infinite(whole: int) -> None:
     """Digit runs, fractions and exponents around the greatest double: what is refused besides is documented."""
     dfa, draw = number_dfa(Numbers()), random.Random(whole)
-    for _ in range(300):
+    for _ in range(times(300)):
         text = draw.choice(["", "-"]) + ("0" if whole == 0 else "".join(draw.choices("123456789", k=whole)))
         text += draw.choice(["", "." + "".join(draw.choices("0019", k=draw.randint(1, 30)))])
         shift = draw.choice([0, draw.randint(-400, 400), 309 - whole + draw.randint(-3, 3), draw.randint(-3, 3)])
@@ -369,7 +370,7 @@ def test_integers_are_exact_at_any_length_and_never_infinite() -> None:
 
 def test_automata_of_random_bounds_are_minimal_and_count_whole_digits() -> None:
     """No state could be left out, those of the run of 308 digits included, nor is one of these too many or too few."""
-    for seed in range(120):
+    for seed in range(times(120)):
         draw = random.Random(seed)
         low, high = sorted(random_bound(draw) or Fraction(draw.choice([0, 9, -(10**300)])) for _ in range(2))
         for numbers in (
@@ -452,7 +453,7 @@ def test_the_number_that_is_read_satisfies_the_schema(schema: dict[str, object])
     """By exact arithmetic on the double or int that `json.loads` makes of a text, and by the judge of values."""
     draw, whole = random.Random(str(schema)), {"type": "number", **schema}
     judge, ended = JsonSchema(whole).judge(), 0
-    for _ in range(150):
+    for _ in range(times(150)):
         text = random_text(whole, draw)
         if text is None:
             continue
@@ -464,7 +465,7 @@ def test_the_number_that_is_read_satisfies_the_schema(schema: dict[str, object])
             assert Fraction(value) % step == 0, (text, value)
         assert value < schema.get("exclusiveMaximum", math.inf), (text, value)  # type: ignore[operator]
         assert value > schema.get("exclusiveMinimum", -math.inf), (text, value)  # type: ignore[operator]
-    assert ended > 10
+    assert ended > times(10)
 
 
 def test_ordinary_numbers_stay_allowed_where_exactness_counts() -> None:

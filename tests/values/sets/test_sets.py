@@ -30,6 +30,7 @@ from structgen.values.sets.strings import (
     uncapped_language,
 )
 from tests.support.tables import cases
+from tests.support.thinning import times
 
 STEPS = [Fraction(text) for text in ("2", "3", "0.5", "0.05", "7", "123.456789", "10", "400", "0.0075")]
 TEXTS = ["".join(chars) for size in range(5) for chars in itertools.product("ab1", repeat=size)]
@@ -94,7 +95,7 @@ def spelling(rng: random.Random) -> str:
 def test_random_sets_of_numbers_are_their_definition() -> None:
     """Bounds, multiples, lists, and sets of all these left out, two deep: by language and predicate together."""
     rng = random.Random(5)
-    for _ in range(150):
+    for _ in range(times(150)):
         numbers = some_numbers(rng)
         count, found = number_count(numbers), set()
         for text in [spelling(rng) for _ in range(40)]:
@@ -227,7 +228,7 @@ def oracle(strings: Strings, text: str) -> bool:
 def test_random_sets_of_strings_are_their_definition() -> None:
     """Lengths, patterns regular or not, formats, lists, and sets of all these left out, two deep."""
     rng = random.Random(6)
-    for _ in range(120):
+    for _ in range(times(120)):
         strings = some_strings(rng)
         inside = {text for text in TEXTS if oracle(strings, text)}
         assert {text for text in TEXTS if has_string(strings, text)} == inside, strings
