@@ -169,14 +169,15 @@ def _results(
     """The results of `generate`, and whether there was a list of prompts. `record`: measure every choice."""
     require_known(options, Options.__annotations__)
     given = without_nones(options)
-    tokenizer, reask = given.pop("tokenizer", None), given.pop("reask", 0)
+    tokenizer, reask = given.pop("tokenizer", None), given.pop("reask", None)
     prompts, call = shown_prompts(prompt, schema, given)
     if isinstance(model, Remote):
         require(tokenizer is None, "tokenizer", tokenizer, "nothing: the model is remote")
-        require(reask == 0, "reask", reask, "0: the model is remote")
+        require(not reask, "reask", reask, "0: the model is remote")
         return prepare_remote(model, prompts, schema, call).results(), prompts.many
     request = prepare(as_model(model, tokenizer), prompts, schema, call)
-    return results_asking_again(request, reask, record=record), prompts.many
+    results = request.results(record=record) if reask is None else results_asking_again(request, reask, record=record)
+    return results, prompts.many
 
 
 def _values(results: list[Generation[Any]], *, many: bool, details: bool) -> Any:

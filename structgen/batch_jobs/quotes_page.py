@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from structgen.batch_jobs.columns import LAYOUT
-from structgen.batch_jobs.report_page import document as page_of
+from structgen.batch_jobs.report_page import job_page
 from structgen.documents.layout import Document
 from structgen.json_text.pointers import pointer_of
 
@@ -37,7 +37,7 @@ def quotes_page(name: str, entries: Sequence[Mapping[str, Any]]) -> str:
         name: of the job's output.
     """
     cards = "".join(_card(f"r{number}", entry) for number, entry in enumerate(entries))
-    return page_of(name, f'<span class="badge good">{len(entries):,} texts</span>', cards, STYLE)
+    return job_page(name, f'<span class="badge good">{len(entries):,} texts</span>', cards, STYLE)
 
 
 def _card(anchor: str, entry: Mapping[str, Any]) -> str:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 from urllib.parse import quote
 
-from structgen.trace.page import asset
+from structgen.trace.page import document
 
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 STYLE = """
 table { border-collapse: collapse; width: 100%; font-size: 14px; } th { text-align: left; color: var(--soft); }
 td, th { padding: 3px 12px 3px 0; vertical-align: top; overflow-wrap: anywhere; }
@@ -36,31 +33,13 @@ def page(data: Mapping[str, Any]) -> str:
         _card("Longest values", _table(("tokens", "input"), (_cells_of_long(data, each) for each in data["longest"]))),
         *(_field(pointer, each) for pointer, each in data["fields"].items()),
     ]
-    return document(data["out"], badge, f'<p class="note">{data["tokens"]:,} tokens</p>{"".join(cards)}', STYLE)
+    return job_page(data["out"], badge, f'<p class="note">{data["tokens"]:,} tokens</p>{"".join(cards)}', STYLE)
 
 
-def document(name: str, badge: str, body: str, style: str, script: str = "") -> str:
+def job_page(name: str, badge: str, body: str, style: str, script: str = "") -> str:
     """A whole page about a job's output, which runs no script but the given one."""
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    policy = f"{POLICY}; script-src 'sha256-{digest}'" if script else POLICY
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<link rel="icon" href="data:,">
-<title>structgen job: {escape(name)}</title>
-<style>{asset("page.css")}{style}</style>
-</head>
-<body>
-<header><div class="brand"><b>structgen</b> {escape(name)}</div>{badge}</header>
-<main>{body}</main>
-{f"<script>{script}</script>" if script else ""}
-</body>
-</html>
-"""
+    header = f'<header><div class="brand"><b>structgen</b> {escape(name)}</div>{badge}</header>'
+    return document(f"structgen job: {escape(name)}", f"{header}\n<main>{body}</main>", style=style, script=script)
 
 
 def _card(title: str, body: str) -> str:

@@ -52,7 +52,7 @@ class TurnWatch:
         unsettled = 0 if session.done else session.unsettled()  # which may end the row: the time may be over
         pieces = [] if self._thoughts is None else self._thoughts.events()
         thoughts = [ThoughtPiece(piece.text) for piece in pieces if piece.text]
-        if session.error is not None or (session.before is not None and not session.before.done):
+        if session.error is not None or not session.has_begun:
             return [*thoughts], False
         events, back = self._written(session, unsettled)
         if session.done and self._parser is not None:

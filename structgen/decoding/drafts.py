@@ -13,7 +13,6 @@ import sys
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from operator import neg
 from typing import Any
@@ -24,8 +23,7 @@ from torch import Tensor
 from structgen.decoding.ahead.lookup import Lookup
 from structgen.decoding.choosing.measure import Ledger
 from structgen.decoding.session import Session
-from structgen.errors import StructgenError, TokenRejected
-from structgen.masks import Matcher
+from structgen.errors import StructgenError
 from structgen.models.prefixes import common
 from structgen.models.row import Forward, Row
 from structgen.vocabulary import Vocabulary
@@ -55,17 +53,14 @@ class DraftReader:
         Returns:
             The logits after the last token of each row that has taken only drafted tokens. All others are forgotten.
         """
-        confirmed = dict[Row, Tensor]()
-        if not self._known:
-            return confirmed
-        for row in rows:
-            ids, start, logits = self._known.get(row, ([], sys.maxsize, None))
+        known, self._known, confirmed = self._known, {}, dict[Row, Tensor]()
+        for row in rows if known else ():
+            ids, start, logits = known.get(row, ([], sys.maxsize, None))
             if logits is not None and row.valid >= start and row.ids[:start] == ids[:start]:
                 taken = common(row.ids[start:], ids[start:])
                 row.valid = start + taken
-                if row.is_read:
-                    confirmed[row] = logits[taken]
-        self._known = {row: self._known[row] for row in confirmed} if confirmed else {}
+                if row.valid == len(row.ids):
+                    confirmed[row], self._known[row] = logits[taken], known[row]
         return confirmed
 
 
@@ -106,7 +101,7 @@ class Drafts(DraftReader):
         for session in sessions if columns else ():
             self._drafts.append(draft := self._draft(session, columns))
             some = some or bool(draft.tokens)
-        self._drafts = worthwhile(self._drafts) if some else []
+        self._drafts = [] if not some else self._drafts if len(sessions) == 1 else worthwhile(self._drafts)
         tokens = [draft.tokens for draft in self._drafts]
         self._drafts = self._drafts if any(tokens) else []
         return tokens or [()] * len(sessions)
@@ -120,45 +115,47 @@ class Drafts(DraftReader):
         if not self._drafts:
             self._known = {}  # the cache goes on to hold other tokens
             return [], None
-        read = {draft.session: draft.session.row.valid for draft in self._drafts if draft.session.finish is None}
-        known = self.confirm([session.row for session in read])
+        read = dict[Session, int]()
+        for draft in self._drafts:
+            if draft.session.finish is None:
+                read[draft.session] = draft.session.row.valid
+        known, sessions = self.confirm([session.row for session in read]), list[Session]()
         for session, before in read.items():
             self._accepted[session] += session.row.valid - before
             if ledger is not None:
                 ledger.drafted.update(session.entries_between(before, session.row.valid))
-        sessions = [session for session in read if session.row in known]
-        return sessions, torch.stack([known[session.row] for session in sessions]) if sessions else None
+            sessions += [session] if session.row in known else []
+        return sessions, torch.stack([*known.values()]) if sessions else None
 
     def forget(self, session: Session) -> None:
         """The session is over."""
         self._lookups.pop(session, None)
 
     def _draft(self, session: Session, columns: int) -> Draft:
-        """The draft that fits into the columns after a row's pending tokens, and into its budget."""
+        """The draft that fits into the columns after a row's pending tokens, and into its budget: forced tokens, and
+        after these a guess of the lookup."""
         row = session.row
         room = min(columns - len(row.ids) + row.valid, LONGEST, session.budget - len(session.tokens) - 1)
-        if room > 0 and not row.is_cut and session.has_room:
-            with suppress(StructgenError):  # raised again when the row itself comes there
-                return self._guessed(session, room)
-        return Draft(session, len(row.ids), [], 0)
-
-    def _guessed(self, session: Session, room: int) -> Draft:
-        """A draft with at most `room` tokens: forced ones, and after these a guess of the lookup."""
-        matcher, ids = session.matcher, session.row.ids
-        position, forced = -1 if matcher is None else matcher.position, list[int]()
-        if matcher is not None and session.spans is not None:
-            forced = session.spans.probable(matcher, session.tokens)[:room]
-        if forced and matcher is not None:
-            matcher = matcher.fork()
-            forced = _allowed(matcher, forced)
+        if room <= 0 or row.is_cut or not session.has_room:
+            return Draft(session, len(row.ids), [], 0)
         lookup = self._lookups.get(session)
         if lookup is None:
             lookup = self._lookups[session] = Lookup(self._vocabulary)
         worth = bisect_right(RIGHT, -self._forward.price, key=neg)
-        guess = [] if len(forced) == room else lookup.after([*ids, *forced], min(room - len(forced), worth))
-        if guess and matcher is not None:
-            guess = _allowed(matcher if forced else matcher.fork(), guess)
-        return Draft(session, len(ids), forced + guess, len(forced), position)
+        matcher, forced = session.matcher, list[int]()
+        position = -1 if matcher is None else matcher.position
+        try:
+            if matcher is not None and session.spans is not None:
+                forced = session.spans.probable(matcher, session.tokens)[:room]
+            if forced and matcher is not None:
+                matcher = matcher.fork()
+                forced = forced[: matcher.take(forced)]
+            guess = [] if len(forced) == room else lookup.after([*row.ids, *forced], min(room - len(forced), worth))
+            if guess and matcher is not None:
+                guess = guess[: (matcher if forced else matcher.fork()).take(guess)]
+        except StructgenError:  # raised again when the row itself comes there
+            return Draft(session, len(row.ids), [], 0)
+        return Draft(session, len(row.ids), forced + guess, len(forced), position)
 
     def _learn(self) -> None:
         """Tells the lookups and spans which of their guesses were right."""
@@ -182,15 +179,3 @@ def worthwhile(drafts: Sequence[Draft]) -> list[Draft]:
         replace(draft, tokens=draft.tokens[: width - count], forced=min(draft.forced, width - count))
         for count, draft in zip(pending, drafts, strict=True)
     ]
-
-
-def _allowed(matcher: Matcher, tokens: Sequence[int]) -> list[int]:
-    """The first tokens that a constraint allows; its matcher takes them."""
-    allowed = []
-    for token in tokens:
-        try:
-            matcher.advance(token)
-        except TokenRejected:
-            break
-        allowed.append(token)
-    return allowed

@@ -186,7 +186,11 @@ class Engine:
 
     def _step(self, own: _Wait) -> None:
         """Takes a step for all rows that are waited for."""
-        began, wanted = time.perf_counter(), self._wanted()
+        began = time.perf_counter()
+        with self._lock:
+            if self._released:
+                self._linger()
+            wanted = self._awaited()
         try:
             if self._arrived or self._cancelled or self._may_forget:
                 self._change()
@@ -215,19 +219,17 @@ class Engine:
                         self._waits.remove(wait)
                         wait.woken.notify()
 
-    def _wanted(self) -> set[Ticket]:
-        """The tickets that are waited for. Waits a moment for those whose users were just given their events."""
-        with self._lock:
-            if self._released:
-                me = threading.get_ident()
-                absent = {ticket for ticket, thread in self._released if thread != me}
-                self._returned.wait_for(
-                    lambda: absent.isdisjoint(t for t in self._tickets if t.left) or absent <= self._awaited(),
-                    min(LINGER_SECONDS, LINGER_SHARE * self._seconds),
-                )
-            return self._awaited()
+    def _linger(self) -> None:
+        """Waits a moment for the tickets whose users were just given their events."""
+        me = threading.get_ident()
+        absent = {ticket for ticket, thread in self._released if thread != me}
+        self._returned.wait_for(
+            lambda: absent.isdisjoint(t for t in self._tickets if t.left) or absent <= self._awaited(),
+            min(LINGER_SECONDS, LINGER_SHARE * self._seconds),
+        )
 
     def _awaited(self) -> set[Ticket]:
+        """The tickets that are waited for."""
         return {ticket for wait in self._waits for ticket in wait.tickets if ticket.left}
 
     def _change(self) -> None:

@@ -23,15 +23,14 @@ from transformers import PreTrainedModel
 
 from structgen.decoding.beams.search import BeamSearch, step_searches
 from structgen.decoding.choosing.choice import Ask, Chooser, Drawn, chooser_for
-from structgen.decoding.choosing.masking import existing, why_without_triton
+from structgen.decoding.choosing.masking import why_without_triton
 from structgen.decoding.choosing.measure import Ledger
 from structgen.decoding.drafts import DraftReader, Drafts
 from structgen.decoding.exact.exact_session import draw_texts
 from structgen.decoding.prompt_parts import PromptParts
 from structgen.decoding.session import Session
 from structgen.errors import OptionError, StructgenError, unforeseen, warn_caller
-from structgen.masks import find_masks
-from structgen.masks.words import Words
+from structgen.masks.batch import FEWEST, find_masks
 from structgen.models.forward import forward_for
 from structgen.models.hosts.host import Host
 from structgen.models.prefixes import prefixes_of
@@ -115,13 +114,11 @@ class Batch:
         drafts = device.type == "cpu" if execution.drafts is None else execution.drafts
         self._drafts = Drafts(self.forward, vocabulary, self.drafted) if drafts and not self._overlap else None
         self._forced = DraftReader()  # of searches
-        self._everything: Words | None = None  # the mask of all tokens, for searches
         self._chooser: Chooser | None = chooser_for(vocabulary, device)
 
     def join(self, unit: Decoded) -> None:
         """Adds what is not done, from the next step on."""
         if isinstance(unit, BeamSearch):
-            self._everything = existing(self._vocabulary) if self._everything is None else self._everything
             self.searches.append(unit)
         else:
             self.sessions.append(unit)
@@ -167,30 +164,30 @@ class Batch:
             for search in self._searching():
                 search.end_if_late()
             self._leave_done()
-        sessions = self._going() if self.paused else self.sessions
+        sessions = self._going()
         searches = self._searching() if self.searches else []
         if not sessions and not searches:
             return
         self._held = self._parts.read(self.forward, sessions) if self.in_parts else frozenset()
         ready, logits, searches, scores = self._read(sessions, searches)
         if ready:
-            find_masks([s.matcher for s in ready if s.matcher is not None])  # while the device still runs
-            self._choose(ready, logits, ahead=self._overlap and not self.searches)
-            self._leave_done()  # a session that follows may choose from the same logits
-            while back := [s for s in self._going() if s.sent_back and s.finish is None]:  # a token was rolled back
-                self._choose(back, logits, ahead=False)
+            if len(ready) >= FEWEST:
+                find_masks([s.matcher for s in ready if s.matcher is not None])  # while the device still runs
+            again = self._choose(ready, logits, ahead=self._overlap and not self.searches)
+            while again:
+                again = self._choose(again, logits, ahead=False)
             if self._looking:
                 draw_texts(ready, logits)
+                self._leave_done()
             if self._drafts is not None:
                 self._ahead = self._drafts.confirmed(self.ledger if self.ledger.traced else None)
         if searches:
-            assert self._everything is not None
-            step_searches(searches, scores, self.forward, self._everything)
-        self._leave_done()  # also a session that follows and has nothing to choose
+            step_searches(searches, scores, self.forward, self._vocabulary.existing)
+            self._leave_done()
 
-    def _going(self) -> Sequence[Session]:
-        """The sessions that are not paused."""
-        return [s for s in self.sessions if s not in self.paused] if self.paused else self.sessions
+    def _going(self) -> list[Session]:
+        """The sessions that are not paused. Those of the batch change as rows leave."""
+        return [s for s in self.sessions if s not in self.paused] if self.paused else self.sessions[:]
 
     def _searching(self) -> list[BeamSearch]:
         return [s for s in self.searches if s not in self.paused]
@@ -224,11 +221,14 @@ class Batch:
             for session in [s for s in ahead if s in self.paused and s.row.is_read]:
                 session.row.reread()
             ahead = [s for s in ahead if s not in self.paused]
-        still = [] if logits is None else [i for i, s in enumerate(ahead) if s.finish is None and s.row.is_read]
+        still = list[int]()
+        for i, session in enumerate(() if logits is None else ahead):
+            still += [i] if session.finish is None and session.row.valid == len(session.row.ids) else []
         if logits is not None and still:  # all others wait for the next step
-            for row in known.keys() - {row for search in drafted for row in search.rows}:
+            rows = [row for search in drafted for row in search.rows] if drafted else []
+            sessions, searches = ahead, drafted
+            for row in known.keys() - rows:
                 row.reread()
-            sessions, searches, rows = ahead, drafted, [row for search in drafted for row in search.rows]
             searched = torch.stack([known[row] for row in rows]) if rows else logits
         else:
             sessions = [s for s in sessions if s not in self._held] if self._held else sessions
@@ -240,8 +240,9 @@ class Batch:
             if known:
                 known |= zip(left, searched, strict=True)
                 searched = torch.stack([known[row] for row in rows])
-            own = [s.row for s in sessions]
-            still = [i for i, row in enumerate(own) if row.valid == len(row.ids) or row.error is not None]
+            for i, session in enumerate(sessions):
+                row = session.row
+                still += [i] if row.valid == len(row.ids) or row.error is not None else []
         if len(still) < len(sessions):
             sessions, logits = [sessions[i] for i in still], logits.index_select(0, upload_one(still, logits.device))
         logits = without_padding(logits, self._vocabulary) if sessions else logits
@@ -296,8 +297,9 @@ class Batch:
         with in_portions(self.forward, rows, going):
             self._ahead = reading, self.forward.read(rows, Foreseen(drawn.ids, going))
 
-    def _leave(self, session: Session) -> None:
-        """The session that follows takes over the row; if none does, the last row takes its place, as in the cache."""
+    def _leave(self, session: Session) -> Session | None:
+        """The session that follows takes over the row, and is returned; if none does, the last row takes its place, as
+        in the cache."""
         self.leaving = session
         following, place = session.following(), self.sessions.index(session)
         if session in self._looking:
@@ -316,6 +318,7 @@ class Batch:
             self._drafts.forget(session)
         session.leave()
         self.leaving = None
+        return following
 
     def _leave_search(self, search: BeamSearch) -> None:
         for row in search.rows:
@@ -323,8 +326,8 @@ class Batch:
         self.searches.remove(search)
         self.left.append(search)
 
-    def _choose(self, ready: Sequence[Session], logits: Tensor, *, ahead: bool) -> None:
-        """Lets sessions choose a token.
+    def _choose(self, ready: Sequence[Session], logits: Tensor, *, ahead: bool) -> list[Session]:
+        """Lets sessions choose a token. Returns those that choose another one from the same logits.
 
         Args:
             logits: of each session, except those that choose from recalled logits.
@@ -339,7 +342,7 @@ class Batch:
                 rows.append(row)
                 recalled = recalled or session.recalled is not None
         if not sessions:
-            return
+            return self._settled(ready)
         if len(rows) < len(ready) or recalled:
             own = zip(rows, sessions, strict=True)
             logits = torch.stack([logits[row] if s.recalled is None else s.recalled for row, s in own])
@@ -359,6 +362,18 @@ class Batch:
                 session.fail(drawn.errors[row])
             else:
                 session.accept(token, logits, row, (step, row))
+        return self._settled(ready)
+
+    def _settled(self, sessions: Sequence[Session]) -> list[Session]:
+        """After a choice: those that are over leave. Returns those that choose again from the same logits: a token was
+        rolled back, or a session follows in the row of another."""
+        again = list[Session]()
+        for session in sessions:
+            now: Session | None = session
+            while now is not None and now.finish is not None:
+                now = self._leave(now)
+            again += [now] if now is not None and now.sent_back else []
+        return again
 
     def _step_apart(self, error: Exception) -> None:
         """After a step that failed: steps halves of its rows, and halves of these, until the rows that raise are alone.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, TypeGuard, cast
 
@@ -202,7 +203,7 @@ def prepare(model: Model, prompts: GivenPrompts, schema: Any = None, options: Ca
     builder = RowBuilder(model, options)
     patience = builder.patience()
     try:
-        with patience:
+        with patience if patience.deadline.is_bounded else nullcontext():
             targets, sessions = builder.rows(prompts.each, schemas)
     except Stopped as stopped:
         if not patience.deadline.is_cancelled:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from structgen.arguments import left_out, require
+from structgen.arguments import left_out
 from structgen.chat.calls_constraint import Turn
 from structgen.constraints.basic import Regex
 from structgen.decoding.beams.hypothesis import Hypothesis
@@ -42,7 +42,7 @@ from structgen.guards import Guard
 from structgen.masks import Grammar
 from structgen.models.model import Model
 from structgen.options import DEFAULT_DEPTH, Beams, Limits, Sampling, Thinking
-from structgen.patience import Deadline, Patience, stopped_by
+from structgen.patience import ENDLESS, Deadline, Patience, stopped_by
 from structgen.phrases.progress import PhraseSet
 
 ANY_TEXT = Regex(r"[\s\S]*")
@@ -77,9 +77,6 @@ class RowBuilder:
         self.beams = options.beams if options.beams.count > 1 else None
         wanted = options.canonical != "off" if options.token_healing is None else options.token_healing
         self._heals = wanted and self.beams is None
-        require(
-            options.cancel is None or hasattr(options.cancel, "is_set"), "cancel", options.cancel, "a threading.Event"
-        )
         self._events, self._deadlines = (options.cancel, stopped_by.get()), dict[float | None, Deadline]()
 
     def patience(self) -> Patience:
@@ -96,6 +93,8 @@ class RowBuilder:
 
     def _deadline(self, seconds: float | None) -> Deadline:
         """The one deadline of all rows with this limit."""
+        if seconds is None and self._events == (None, None):
+            return ENDLESS
         return self._deadlines.setdefault(seconds, Deadline(seconds, self._events))
 
     def rows(self, prompts: Sequence[GivenPrompt], schemas: Sequence[Any]) -> tuple[list[Target], list[Session]]:
@@ -183,13 +182,13 @@ class RowBuilder:
         kind = Session if self.beams is None else Hypothesis
         session = kind(plan.prompt, model.vocabulary, rules=rules, **options)
         if self._options.plan is not None:
-            session.before = plan_session(model, plan.prompt, plan.limits, plan.target, session, plan.guards)
+            session.begin_after(plan_session(model, plan.prompt, plan.limits, plan.target, session, plan.guards))
         elif isinstance(plan.thinking, Thinking):
-            session.before = thinking_session(model, plan.prompt, plan.thinking, session, plan.guards)
+            session.begin_after(thinking_session(model, plan.prompt, plan.thinking, session, plan.guards))
         elif may_think and self.beams is None:
             constraint = plan.target.constraint
-            session.before = opened_thinking(model, plan.prompt, constraint, session, plan.guards)
-        if session.before is None and self._heals and not session.done:
+            session.begin_after(opened_thinking(model, plan.prompt, constraint, session, plan.guards))
+        if session.has_begun and self._heals and not session.done:
             seam = seam_of(plan.prompt, model.vocabulary, grammar)
             if seam is not None:
                 session.open_seam(seam)

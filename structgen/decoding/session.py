@@ -7,13 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
 
-import numpy as np
 from torch import Tensor
 from typing_extensions import TypeVarTuple, Unpack
 
 from structgen.decoding.ahead.forced import Spans
 from structgen.decoding.choosing.choice import Ask, logits_error
-from structgen.decoding.choosing.masking import existing
 from structgen.decoding.choosing.measure import RECENT, Entry, KnownLogits, Ledger, RecentLogits
 from structgen.decoding.choosing.sampling import NOTHING, Draws
 from structgen.decoding.prompts.prompt import Prompt
@@ -28,7 +26,7 @@ from structgen.endings.closing import Closing
 from structgen.errors import BudgetExhausted, DeadEnd, LogitsError, Stopped, StructgenError, quoted, unforeseen
 from structgen.masks import Matcher
 from structgen.masks.budgets import Budgets
-from structgen.masks.words import Words, pack
+from structgen.masks.words import Words
 from structgen.models.row import Row
 from structgen.options import Limits, Sampling
 from structgen.patience import Patience
@@ -55,7 +53,6 @@ class Session(RowText):
         recalled: logits of an earlier step that the row chooses from again.
         sent_back: the row has gone back, so the last logits do not follow its text.
         seed: of the row's draws; None for a greedy row.
-        before: the session that runs first in the same row; None if there is none.
         thinks: its text is thinking, no part of an answer.
         patience: bounds the time of the row's own work on the host, that of all phases together.
     """
@@ -80,7 +77,7 @@ class Session(RowText):
         self.finish: Finish | None = None
         self.error: StructgenError | None = None
         self.recalled: Tensor | None = None
-        self.before: Session | None = None
+        self._before: Session | None = None  # the phase that runs first in the same row
         self.patience = Patience()
         self._budgets = None if matcher is None else matcher.grammar.budgets
         draws = not sampling.greedy or (self._budgets is not None and any(self._budgets.temperatures))
@@ -90,7 +87,7 @@ class Session(RowText):
         self._reads_text = sampling.reads_text
         self.spans, self._vocabulary, self._rules = spans, vocabulary, rules
         self._asked: Words | None = None
-        self._beyond_end = ~pack(np.array(vocabulary.end_ids), vocabulary.width)
+        self._beyond_end = ~vocabulary.end_words
         retries = RetryTree(None if self._draws is None else self._draws.anywhere, limits.rollbacks)
         self._say(Transcript(vocabulary, matcher, prompt.row(), limits.stop, rules.readers, rules.turn, retries))
         self._transcript.budget = self.budget
@@ -104,7 +101,7 @@ class Session(RowText):
     @property
     def phases(self) -> tuple[Session, ...]:
         """What runs in the row, one after the other: the text before the answer, if there is one, and the answer."""
-        return (self,) if self.before is None else (self.before, self)
+        return (self,) if self._before is None else (self._before, self)
 
     @property
     def done(self) -> bool:
@@ -113,8 +110,17 @@ class Session(RowText):
 
     @property
     def is_over(self) -> bool:
-        """Is it done, and the session before it, too? An answer that is forced from the start is done before that."""
-        return self.finish is not None and (self.before is None or self.before.finish is not None)
+        """Are all phases done? An answer that is forced from the start is done before the others."""
+        return self.finish is not None and self.has_begun
+
+    @property
+    def has_begun(self) -> bool:
+        """Are the phases before the answer done?"""
+        return self._before is None or self._before.finish is not None
+
+    def begin_after(self, before: Session | None) -> None:
+        """Has another phase run first in the same row, if there is one."""
+        self._before = before
 
     @property
     def token_count(self) -> int:
@@ -141,7 +147,7 @@ class Session(RowText):
     @property
     def thinking(self) -> Session | None:
         """The thinking before this answer; None if there was none."""
-        return self.before if self.before is not None and self.before.thinks else None
+        return self._before if self._before is not None and self._before.thinks else None
 
     @property
     def healing(self) -> tuple[int, Entry] | None:
@@ -239,7 +245,7 @@ class Session(RowText):
         self._refusals.recent.add(len(self._transcript.tokens), logits, row, self._asked)
         self.sent_back = False
         if token == NOTHING:
-            allowed = existing(self._vocabulary) if self._asked is None else self._asked
+            allowed = self._vocabulary.existing if self._asked is None else self._asked
             self.fail(self.logits_error(logits[row], allowed) or DeadEnd(self._nothing_left(), self.explaining()))
         else:
             self._attempt(self._advance, token, entry)
@@ -411,8 +417,15 @@ class Session(RowText):
 
     def _settle(self) -> None:
         """Takes all steps that need no choice of the model: forced tokens, the end, or a rollback."""
-        if self.finish is None:
-            self._go_on()
+        text = self._transcript
+        if self.finish is not None:
+            pass
+        elif text.stop_strings and text.stopped():
+            self.finish = "stop"
+        elif self.spans is not None and text.matcher is not None:
+            forced, _ = self.spans.at(text.matcher, text.tokens)
+            if forced:
+                self._add_forced(forced)
         if not self._rules.watching:
             self._end_if_over()
         elif not self._is_refused_by(self._rules.guards):  # a vetoed text does not end
@@ -437,42 +450,29 @@ class Session(RowText):
         self.finish, self.sent_back = None, True
         return True
 
-    def _go_on(self) -> None:
-        """Ends the text at a stop string, or adds the tokens that must come next."""
-        text = self._transcript
-        if text.stop_strings and text.stopped():
-            self.finish = "stop"
-        elif self.spans is not None and text.matcher is not None:
-            before = len(text.tokens)
-            canonical, steering = self._rules.canonical, self._rules.steering
-            for token in self.spans.after(text.matcher, text.tokens)[: self.budget - before]:
-                if canonical is not None and not canonical.takes(text, token):
-                    break
-                text.take(token, None)
-            while steering is not None and len(text.tokens) > before and steering.exceeded(text, forced=True):
-                text.cut(len(text.tokens) - 1)
+    def _add_forced(self, forced: Sequence[int]) -> None:
+        """Adds the tokens that must come next, as far as the limits allow."""
+        text, before = self._transcript, len(self.tokens)
+        canonical, steering = self._rules.canonical, self._rules.steering
+        for token in forced[: self.budget - before]:
+            if canonical is not None and not canonical.takes(text, token):
+                break
+            text.take(token, None)
+        while steering is not None and len(text.tokens) > before and steering.exceeded(text, forced=True):
+            text.cut(len(text.tokens) - 1)
 
     def _end_if_over(self) -> None:
-        matcher = self._transcript.matcher
+        text, matcher, steering = self._transcript, self._transcript.matcher, self._rules.steering
         if matcher is not None and self.finish is None and matcher.can_finish:
-            self._stop_when_complete(matcher)
-        if self.finish is None and len(self._transcript.tokens) >= self.budget:
-            self._stop_at_budget()
-        steering = self._rules.steering
+            can_continue = (matcher.mask() & self._beyond_end).any()
+            self.finish = None if can_continue else "complete"
+        if self.finish is None and len(text.tokens) >= self.budget:
+            if steering is not None and not steering.end(text):
+                message = f"{steering.bound}={self.budget} reached before the value was complete"
+                raise BudgetExhausted(f"{message}; text so far: {quoted(self.text())}", self.text())
+            self.finish = "length"
         if self.finish is not None and steering is not None:
-            self.finish = steering.finish_of(self._transcript, self.finish)
-
-    def _stop_when_complete(self, matcher: Matcher) -> None:
-        """Ends a text that may end if it cannot continue."""
-        if not (matcher.mask() & self._beyond_end).any():
-            self.finish = "complete"
-
-    def _stop_at_budget(self) -> None:
-        steering = self._rules.steering
-        if steering is not None and not steering.end(self._transcript):
-            message = f"{steering.bound}={self.budget} reached before the value was complete"
-            raise BudgetExhausted(f"{message}; text so far: {quoted(self.text())}", self.text())
-        self.finish = "length"
+            self.finish = steering.finish_of(text, self.finish)
 
     def logits_error(self, logits: Tensor, words: Words | None) -> LogitsError | None:
         """The row's error if the logit of one of these tokens is NaN or plus infinity, see `choice`."""

@@ -193,10 +193,9 @@ def events(request: Request) -> Generator[Event[Any]]:
             for row, (each, target) in enumerate(zip(ticket.rows, request.targets, strict=True))
         ]
         for row, over in ticket.progress():
-            before = request.sessions[row].before
             if row in thoughts:
                 yield from (replace(event, thinking=True) for event in thoughts[row].events())
-            if before is None or before.done:
+            if request.sessions[row].has_begun:
                 yield from watches[row].events()
             if over:
                 result = request.result(row, ticket)

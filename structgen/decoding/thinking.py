@@ -36,10 +36,9 @@ from structgen.decoding.prompts.prompt import Prompt
 from structgen.decoding.refusals.guarding import Guarding
 from structgen.decoding.refusals.rules import Rules
 from structgen.decoding.session import Session
-from structgen.errors import OptionError, TokenRejected, quoted
+from structgen.errors import OptionError, quoted
 from structgen.guards import Guard
 from structgen.guards.banned import EVERYTHING, Banned
-from structgen.masks import Matcher
 from structgen.masks.words import Words, pack
 from structgen.models.model import Model
 from structgen.options import Limits, Thinking
@@ -150,22 +149,13 @@ class ThinkingSession(Session):
         if self._answer.matcher is None:
             return None
         matcher = self._answer.matcher.fork()
-        if self._answer.done or begun[: len(forced)] != forced or not takes(matcher, begun[len(forced) :]):
+        rest = begun[len(forced) :]
+        if self._answer.done or begun[: len(forced)] != forced or matcher.take(rest) < len(rest):
             return self._packed([])
         return matcher.mask()
 
     def _packed(self, tokens: Sequence[int]) -> Words:
         return pack(np.array(tokens, np.int64), self._vocabulary.width)
-
-
-def takes(matcher: Matcher, tokens: Sequence[int]) -> bool:
-    """Advances a matcher by tokens. False if it refuses one."""
-    try:
-        for token in tokens:
-            matcher.advance(token)
-    except TokenRejected:
-        return False
-    return True
 
 
 Wanted = Thinking | Literal[False] | None
@@ -218,7 +208,7 @@ def opened_thinking(
     if answer.matcher is not None and not isinstance(constraint, Turn):
         begun = spelled(model.vocabulary, answer.tokens)
         spellings = written, model.vocabulary.trie.spelled(tag.encode())
-        taken = not begun and any(takes(answer.matcher.fork(), ids) for ids in spellings if ids)
+        taken = not begun and any(answer.matcher.fork().take(ids) == len(ids) for ids in spellings if ids)
         if taken or begun.startswith(tag.encode()):
             return None
     behind = marks.opening[len(marks.opening.rstrip()) :]

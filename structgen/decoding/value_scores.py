@@ -97,7 +97,7 @@ class RunText:
         twin.transcript.take(token, None)
         matcher = twin.transcript.matcher
         if self.spans is not None and matcher is not None:
-            for forced in self.spans.after(matcher, twin.tokens):
+            for forced in self.spans.at(matcher, twin.tokens)[0]:
                 if canonical is not None and not canonical.takes(twin.transcript, forced):
                     break
                 twin.transcript.take(forced, None)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from structgen.batch_jobs.quotes_page import STYLE
-from structgen.batch_jobs.report_page import document
+from structgen.batch_jobs.report_page import job_page
 from structgen.evaluating.comparison import Mistake, Row
 
 MOST_ROWS = 1000
@@ -33,7 +33,7 @@ def mistakes_page(name: str, table: str, rows: Sequence[tuple[Row, Sequence[Mist
     button = '<button id="save" type="button">Save corrected rows</button>'
     script = (Path(__file__).parent / "mistakes.js").read_text(encoding="utf-8")
     body = f'<section class="card"><pre>{escape(table)}</pre>{button}</section>{cards}'
-    return document(name, badge, body, STYLE + STYLE_OF_FORMS, script)
+    return job_page(name, badge, body, STYLE + STYLE_OF_FORMS, script)
 
 
 def _card(shown: tuple[Row, Sequence[Mistake]]) -> str:

@@ -18,7 +18,6 @@ from structgen.decoding.grammars import grammar_for
 from structgen.errors import DeadEnd
 from structgen.integrations.followed_rows import matcher_of
 from structgen.masks import Matcher
-from structgen.masks.words import pack
 from structgen.options import Whitespace
 from structgen.vocabulary import Vocabulary
 
@@ -99,4 +98,4 @@ def fill_row(matcher: Matcher, row: NDArray[np.int32]) -> None:
     try:
         matcher.mask(row)  # type: ignore[arg-type]
     except DeadEnd:
-        row[:] = pack(np.array(matcher.grammar.vocabulary.end_ids), matcher.grammar.vocabulary.width).view(np.int32)
+        row[:] = matcher.grammar.vocabulary.end_words.view(np.int32)

@@ -32,6 +32,10 @@ Masks of new grammars are mostly work in Python, and two threads that want Pytho
 Masks that take long are mostly work of kernels."""
 
 
+FEWEST = 2 * WORTH_A_THREAD
+"""For fewer matchers `find_masks` finds nothing to do."""
+
+
 def find_masks(matchers: Iterable[Matcher]) -> None:
     """Computes the masks of matchers that are not cached yet, so that `Matcher.mask` only looks them up.
 

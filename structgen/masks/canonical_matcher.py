@@ -108,6 +108,15 @@ class CanonicalMatcher(Matcher):
         if relaxed:
             self.relaxed.add(count)
 
+    def take(self, tokens: Sequence[int]) -> int:
+        """Accepts tokens up to the first one that is not allowed or not canonical. Returns how many."""
+        for count, token in enumerate(tokens):
+            try:
+                self.advance(token)
+            except TokenRejected:
+                return count
+        return len(tokens)
+
     def fork(self) -> CanonicalMatcher:
         """Returns a second, independent matcher at this position."""
         twin = CanonicalMatcher(self.grammar, strict=self._strict)

@@ -3,7 +3,7 @@ grammar, which keeps the tokens."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from operator import index
 from typing import TypeVar
@@ -201,16 +201,27 @@ class Matcher:
         if type(token_id) is int and 0 <= token_id < grammar.vocabulary.width and not self.finished:
             before = places[-1].position
             place = grammar.ways.get(before << TOKEN_BITS | token_id)
-            if place is None and grammar.budgets is None:
-                place = grammar.way(before, token_id)
-        if place is None:
-            self._advance_anew(token_id)
-        else:
+        if place is not None:
             self._tokens[len(places) - 1 :] = (token_id,)
             places.append(place)
+        elif not self._takes_anew(token_id):
+            raise self._rejected(index(token_id))
 
-    def _advance_anew(self, token_id: int) -> None:
-        """`advance` by a token that depends on the text, a depth or budgets, that ends the text, or is refused."""
+    def take(self, tokens: Sequence[int]) -> int:
+        """Accepts tokens up to the first one that is not allowed. Returns how many."""
+        places, ways = self._places, self.grammar.ways
+        for count, token in enumerate(tokens):
+            place = None if self.finished else ways.get(places[-1].position << TOKEN_BITS | token)
+            if place is not None:
+                self._tokens[len(places) - 1 :] = (token,)
+                places.append(place)
+            elif not self._takes_anew(token):
+                return count
+        return len(tokens)
+
+    def _takes_anew(self, token_id: int) -> bool:
+        """Accepts a token that no way leads to: the text, a depth or budgets decide, it ends the text, is refused, or
+        was not asked about yet."""
         grammar, places = self.grammar, self._places
         try:
             token_id = index(token_id)
@@ -218,6 +229,10 @@ class Matcher:
             raise OptionError(f"token_id={quoted(token_id)}: expected a token's id, a whole number") from None
         if not self.finished and 0 <= token_id < grammar.vocabulary.width:
             before = places[-1].position
+            if grammar.budgets is None and (place := grammar.way(before, token_id)) is not None:
+                self._tokens[len(places) - 1 :] = (token_id,)
+                places.append(place)
+                return True
             position = grammar.advance(before, token_id)
             if position == ASKS:
                 position = grammar.follow(before, token_id, CheckAnswers(self.reading()))
@@ -230,11 +245,11 @@ class Matcher:
                     position, counted = grammar.budgets.after(before, token_id, position, counted)
                     self._counted[len(places) :] = (counted,)
                 places.append(grammar.place(position))
-                return
+                return True
             if token_id in grammar.vocabulary.end_ids and self.can_finish:
                 self.finished = True
-                return
-        raise self._rejected(token_id)
+                return True
+        return False
 
     def _rejected(self, token_id: int) -> TokenRejected:
         """The error for a token that is not allowed."""
@@ -288,7 +303,8 @@ class Matcher:
 
     def fork(self) -> Matcher:
         """Returns a second, independent matcher at this position."""
-        twin = Matcher(self.grammar)
+        twin = Matcher.__new__(Matcher)
+        twin.grammar = self.grammar
         self._copy_to(twin)
         return twin
 

@@ -82,9 +82,10 @@ class Experts:
     """
 
     def __init__(self, module: PreTrainedModel) -> None:
-        parts = [getattr(module.config, name, None) for name in module.config.sub_configs]
-        configs = [] if device_of(module).type == "cpu" else [module.config, *parts]
-        self._configs: list[Any] = [c for c in configs if getattr(c, "_experts_implementation", None) == "grouped_mm"]
+        self._configs = list[Any]()
+        if device_of(module).type != "cpu":
+            configs = module.config, *(getattr(module.config, name, None) for name in module.config.sub_configs)
+            self._configs += (c for c in configs if getattr(c, "_experts_implementation", None) == "grouped_mm")
 
     def reading(self, columns: int) -> AbstractContextManager[None]:
         """A block for a forward pass of `columns` tokens of each row. Other threads' passes over mixtures wait."""

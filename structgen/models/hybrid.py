@@ -30,7 +30,7 @@ from structgen.models.layers import (
     STATES_ONLY,
     StateLayer,
     arguments_of,
-    layer_kinds,
+    kinds_of,
     read_ids,
 )
 from structgen.models.multimodal import no_logits, read_prompt
@@ -121,8 +121,7 @@ def _first(snapshot: tuple[int, States]) -> int:
 
 def takes_states(module: PreTrainedModel) -> bool:
     """Does the model's configuration allow slots and states of our own? A probe has the last word."""
-    config = module.config.get_text_config(decoder=True)
-    kinds = {kind for kind, _ in layer_kinds(config)}
+    kinds = {kind for kind, _ in kinds_of(module)}
     return (
         KNOWS_STATES
         and not module.config.is_encoder_decoder

@@ -77,6 +77,12 @@ def layer_kinds(config: Any) -> list[tuple[str, int | None]]:
     ]
 
 
+@once_per_object
+def kinds_of(module: PreTrainedModel) -> Sequence[tuple[str, int | None]]:
+    """The `layer_kinds` of a model's text model or decoder."""
+    return layer_kinds(module.config.get_text_config(decoder=True))
+
+
 def is_coupled(config: Any) -> bool:
     """Do rotary embeddings depend on the longest row that is read?"""
     rope = getattr(config, "rope_parameters", None) or {}

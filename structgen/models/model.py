@@ -109,8 +109,16 @@ class Model:
         for name in ("max_position_embeddings", "max_target_positions"):
             length = getattr(config, name, None)
             if isinstance(length, int) and length > 0:
-                return _scaled_by_rope(config, length)
-        return None
+                break
+        else:
+            return None
+        # `yarn` counts from the original context, which `length` may contain already; `linear` and `dynamic` count from
+        # `length`, except where each kind of layer has its own embeddings (Gemma 3), whose `length` has the factor.
+        rope = getattr(config, "rope_parameters", None) or {}
+        factor, kind = rope.get("factor") or 1, rope.get("rope_type")
+        if kind == "yarn":
+            return max(length, int((rope.get("original_max_position_embeddings") or length) * factor))
+        return int(length * factor) if kind in ("linear", "dynamic") else length
 
     @property
     def start(self) -> list[int] | None:
@@ -143,19 +151,6 @@ class Model:
         if module is None:
             return f"Model({kind}, {self.vocabulary!r})"
         return f"Model({kind}, {module.dtype}, device={str(device_of(module))!r}, {self.vocabulary!r})"
-
-
-def _scaled_by_rope(config: Any, length: int) -> int:
-    """A context with the factor of its rotary embeddings.
-
-    `yarn` counts from the original context, which `length` may contain already; `linear` and `dynamic` count from
-    `length`, except where each kind of layer has its own embeddings (Gemma 3), whose `length` has the factor already.
-    """
-    rope = getattr(config, "rope_parameters", None) or {}
-    factor = rope.get("factor") or 1
-    if rope.get("rope_type") == "yarn":
-        return max(length, int((rope.get("original_max_position_embeddings") or length) * factor))
-    return int(length * factor) if rope.get("rope_type") in ("linear", "dynamic") else length
 
 
 def as_model(model: Any, tokenizer: Any = None) -> Model:

@@ -47,8 +47,10 @@ class Remembered(NamedTuple):
 
 def common(one: Sequence[Any], other: Sequence[Any]) -> int:
     """The length of the common beginning."""
-    pairs = zip(one, other, strict=False)
-    return next((index for index, (mine, its) in enumerate(pairs) if mine != its), min(len(one), len(other)))
+    for index, (mine, its) in enumerate(zip(one, other, strict=False)):
+        if mine != its:
+            return index
+    return min(len(one), len(other))
 
 
 class _Node:

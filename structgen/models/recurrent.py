@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 
-from structgen.models.layers import BOTH, REFUSALS, STATES_ONLY, StateLayer, layer_kinds, probe_ids, read_ids
+from structgen.models.layers import BOTH, REFUSALS, STATES_ONLY, StateLayer, kinds_of, probe_ids, read_ids
 from structgen.models.transfer import device_of
 
 CHUNK = 64
@@ -88,7 +88,7 @@ class Kept(Generic[T]):
 
 def has_state_layers(module: PreTrainedModel) -> bool:
     """Has a causal model layers that keep recurrent states?"""
-    kinds = {kind for kind, _ in layer_kinds(module.config.get_text_config(decoder=True))}
+    kinds = {kind for kind, _ in kinds_of(module)}
     return not module.config.is_encoder_decoder and bool(kinds & (STATES_ONLY | BOTH))
 
 

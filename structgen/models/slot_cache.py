@@ -18,7 +18,7 @@ from transformers import PreTrainedModel
 from transformers.cache_utils import Cache, CacheLayerMixin
 
 from structgen.models.attention import Experts, attention_of
-from structgen.models.layers import NOTHING, arguments_of, cache_option, empty_layer, layer_kinds
+from structgen.models.layers import NOTHING, arguments_of, cache_option, empty_layer, kinds_of
 from structgen.models.prefixes import Pieces
 
 WINDOWED = {"sliding_attention", "chunked_attention"}
@@ -58,11 +58,6 @@ class SlotPlaces:
         return self.copies[device]
 
     @property
-    def alike(self) -> bool:
-        """True where all rows read the same slots, without padding."""
-        return isinstance(self.target[1], slice)
-
-    @property
     def start(self) -> int:
         """How many slots were filled before; for rows that are not alike, how many are filled afterwards."""
         return self.target[1].start if isinstance(self.target[1], slice) else self.seen
@@ -88,7 +83,8 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
         """Makes tensors like these with the room of the present places, which `reserve` replaces by larger ones."""
         self.dtype, self.device, (rows, slots) = key_states.dtype, key_states.device, self._places[0].least
-        self.kept = [like.new_zeros((rows, like.shape[1], slots, like.shape[3])) for like in (key_states, value_states)]
+        keys = key_states.new_zeros((rows, key_states.shape[1], slots, key_states.shape[3]))
+        self.kept = [keys, value_states.new_zeros((rows, value_states.shape[1], slots, value_states.shape[3]))]
         self.is_initialized = True
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
@@ -168,8 +164,7 @@ class SlotModel:
     """
 
     def __init__(self, module: PreTrainedModel) -> None:
-        config = module.config.get_text_config(decoder=True)
-        kinds, accepted = layer_kinds(config), arguments_of(module)
+        kinds, accepted = kinds_of(module), arguments_of(module)
         self._module = weakref.ref(module)
         self._dtype = module.dtype
         self._windows = {kind: window if kind in WINDOWED else None for kind, window in kinds if kind != NOTHING}
@@ -270,8 +265,9 @@ class SlotModel:
     def _masks(self, slots: Tensor, places: SlotPlaces) -> Any:
         """What each query sees, [rows, 1, columns, seen], of one row where all are alike; by kind of layer where
         there are several. None where rows are read from their beginning and torch's causal mask is right."""
-        seen, alike = places.seen, places.alike
-        begins = alike and places.start == 0
+        seen, target = places.seen, places.target[1]
+        alike = isinstance(target, slice)  # all rows read the same slots, without padding
+        begins = isinstance(target, slice) and target.start == 0
         query = (slots[:1] if alike else slots)[:, None, :, None]
         slot = torch.arange(seen, device=slots.device)
         masks: dict[str, Tensor | None] = {}

@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 
 from structgen.models.attention import MASKED, attention_of
 from structgen.models.grouping import MAX_READ, SHORT, beginnings, is_begun, portion, text_groups, twins_among
-from structgen.models.layers import NOTHING, arguments_of, is_coupled, layer_kinds
+from structgen.models.layers import NOTHING, arguments_of, is_coupled, kinds_of
 from structgen.models.multimodal import no_logits, prompt_groups, read_prompts
 from structgen.models.prefixes import Remembered
 from structgen.models.row import NOTHING as NO_BLOCK
@@ -51,7 +51,7 @@ def takes_slots(module: PreTrainedModel) -> bool:
         and not getattr(config, "alibi", False)
         and not is_coupled(config)
         and attention_of(module) in MASKED
-        and {kind for kind, _ in layer_kinds(config)} <= ATTENTION
+        and {kind for kind, _ in kinds_of(module)} <= ATTENTION
     )
 
 
@@ -109,9 +109,10 @@ class SlotForward(Forward):
             return 0
         pending = [len(row.ids) - row.valid for row in rows]
         longest = max(pending)
-        if not all(map(is_begun, rows)) or twins_among(rows) or (longest > SHORT and min(pending) <= SHORT):
+        fresh = [row for row in rows if row.valid == 0]
+        if fresh and (not all(map(is_begun, fresh)) or twins_among(fresh) or (longest > DRAFTED and len(rows) > 1)):
             return 0
-        if longest > DRAFTED and len(rows) > 1 and any(row.valid == 0 for row in rows):
+        if longest > SHORT and min(pending) <= SHORT:
             return 0
         columns = longest + self._spare // len(rows)
         if longest <= SHORT:
@@ -133,7 +134,7 @@ class SlotForward(Forward):
         """Reads the rows group by group; a row that begins as another does is copied from that one."""
         self._admit(rows)
         new = [row for row in rows if row.valid < row.given]
-        if not new and len(text_groups(rows, self._spare)) == 1:
+        if not new and (len(rows) == 1 or len(text_groups(rows, self._spare)) == 1):
             return self._run(rows, foreseen)
         twins = {} if self._model.tells_prompts else twins_among(rows)
         leaders = [row for i, row in enumerate(rows) if i not in twins]
@@ -258,7 +259,9 @@ class SlotForward(Forward):
     ) -> Tensor:
         """Reads what is pending, or this many tokens of it, and drafts: float[rows, 1 + longest draft, width]."""
         self.count += 1
-        each = [[*row.pending[:part], *draft] for row, draft in zip(rows, drafts, strict=True)]
+        each = list[list[int]]()
+        for row, draft in zip(rows, drafts, strict=True):
+            each.append([*row.ids[row.valid :][:part], *draft])
         width, seen, starts, pads, ids, spans = max(map(len, each)), 0, [], [], [], []
         for row, own in zip(rows, each, strict=True):
             start, pad, end = row.valid, width - len(own), row.valid + len(own)

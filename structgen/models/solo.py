@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
 
-from structgen.models.layers import NOTHING, arguments_of, is_coupled, layer_kinds, read_ids
+from structgen.models.layers import NOTHING, arguments_of, is_coupled, kinds_of, read_ids
 from structgen.models.multimodal import encoded, no_logits, read_prompt
 from structgen.models.recurrent import ONE_BY_ONE, Kept, ReadAhead
 from structgen.models.row import AHEAD, Foreseen, Forward, Row
@@ -42,7 +42,7 @@ class SoloForward(Forward):
         if singly:
             self.cost += ", and tokens behind the first ones are read one by one"
         config = module.config.get_text_config(decoder=True)
-        kinds = [kind for kind, _ in layer_kinds(config)]
+        kinds = [kind for kind, _ in kinds_of(module)]
         self._crops = set(kinds) <= CROPPED
         self._layers = [number for number, kind in enumerate(kinds) if kind != NOTHING]
         self._options = {"logits_to_keep": 1} if "logits_to_keep" in arguments_of(module) else {}

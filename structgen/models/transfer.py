@@ -74,7 +74,8 @@ def upload(parts: Sequence[NDArray[Any]], device: torch.device) -> list[Tensor]:
 
 def upload_one(numbers: ArrayLike, device: torch.device) -> Tensor:
     """`upload` of whole numbers, or of nested lists of them as for `np.asarray`: int64 of the same shape."""
-    return upload([np.asarray(numbers, np.int64)], device)[0]
+    array = np.asarray(numbers, np.int64)
+    return torch.from_numpy(array) if device.type == "cpu" else upload([array], device)[0]
 
 
 class Download:

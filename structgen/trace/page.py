@@ -63,16 +63,16 @@ def write(report: Report, path: Path) -> None:
     path.write_text(report.model_dump_json() if kind == ".json" else page(report), encoding="utf-8")
 
 
-def page(report: Report) -> str:
-    script = asset("page.js")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'"
-    left = _beside(report) + _undone_list(report) + _cap_list(report) + _plots(report)
-    right, value = INSPECTOR if report.tokens else "", tree(report)
-    right += f'<section class="card tree"><h2>Value</h2>{value}</section>' if value else ""
-    columns = f'<div class="column">{left}</div>' + (f'<div class="column">{right}</div>' if right else "")
-    grid = f'<div class="grid{"" if right else " single"}">{columns}</div>'
-    body = f'{_header(report)}<main data-mode="chance">{_tiles(report)}{grid}{_behind(report)}</main>'
+def document(title: str, body: str, *, style: str = "", script: str = "") -> str:
+    """A whole page with the style of all pages, which loads nothing and runs no script but the given one.
+
+    Args:
+        title: escaped, as the body.
+    """
+    policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+    if script:
+        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        policy, body = f"{policy}; script-src 'sha256-{digest}'", f"{body}\n<script>{script}</script>"
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -81,16 +81,25 @@ def page(report: Report) -> str:
 <meta name="color-scheme" content="light dark">
 <meta http-equiv="Content-Security-Policy" content="{policy}">
 <link rel="icon" href="data:,">
-<title>structgen trace</title>
-<style>{asset("page.css")}</style>
+<title>{title}</title>
+<style>{asset("page.css")}{style}</style>
 </head>
 <body>
 {body}
-<script type="application/json" id="data">{_data(report)}</script>
-<script>{script}</script>
 </body>
 </html>
 """
+
+
+def page(report: Report) -> str:
+    left = _beside(report) + _undone_list(report) + _cap_list(report) + _plots(report)
+    right, value = INSPECTOR if report.tokens else "", tree(report)
+    right += f'<section class="card tree"><h2>Value</h2>{value}</section>' if value else ""
+    columns = f'<div class="column">{left}</div>' + (f'<div class="column">{right}</div>' if right else "")
+    grid = f'<div class="grid{"" if right else " single"}">{columns}</div>'
+    body = f'{_header(report)}<main data-mode="chance">{_tiles(report)}{grid}{_behind(report)}</main>'
+    data = f'<script type="application/json" id="data">{_data(report)}</script>'
+    return document("structgen trace", f"{body}\n{data}", script=asset("page.js"))
 
 
 def fragment(report: Report) -> str:

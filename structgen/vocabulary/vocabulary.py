@@ -17,6 +17,7 @@ from structgen.errors import OptionError, VocabularyError, quoted
 from structgen.vocabulary.canonical import Canonical, Encoder
 from structgen.vocabulary.canonical.masks import CanonicalMasks
 from structgen.vocabulary.disk import load, store
+from structgen.vocabulary.packed import Words, packed
 from structgen.vocabulary.sources import source_of
 from structgen.vocabulary.table import TokenTable, declared_ends, declared_width, digest
 from structgen.vocabulary.trie import Trie
@@ -246,6 +247,20 @@ class Vocabulary:
         return [self._text[start:end] for start, end in pairwise(self.offsets.tolist())]
 
     @cached_property
+    def existing(self) -> Words:
+        """The mask of every id that is a token, special ones included: uint32[words], read-only."""
+        is_token = np.diff(self.offsets) > 0
+        is_token[list(self.special_ids)] = True
+        return _mask(is_token)
+
+    @cached_property
+    def end_words(self) -> Words:
+        """The mask of the end ids: uint32[words], read-only."""
+        ends = np.zeros(self.width, np.bool_)
+        ends[list(self.end_ids)] = True
+        return _mask(ends)
+
+    @cached_property
     def fingerprint(self) -> str:
         """A hash of what masks depend on: bytes, ids, end ids and width."""
         digest = hashlib.blake2b(digest_size=16)
@@ -276,6 +291,12 @@ class Vocabulary:
 
 _MARK = b"\xff"
 _TOKENS = "the bytes of each token by id, None for an id without text"
+
+
+def _mask(allowed: NDArray[np.bool_]) -> Words:
+    words = packed(allowed)
+    words.flags.writeable = False
+    return words
 
 
 def _packed(texts: Sequence[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:

@@ -58,7 +58,7 @@ def test_without_thinking_there_is_none():
 def test_a_prompt_that_opens_the_tag_is_not_opened_again(prompt):
     """The model reads the tag once, whoever wrote it."""
     request = prepare(scripted(SAID), GivenPrompts.of(prompt), City, CallOptions(thinking=True))
-    thought = request.sessions[0].before
+    thought = request.sessions[0].thinking
     assert bytes(thought.row.ids).decode().count("<think>") == 1
     assert sg.generate(scripted(SAID), prompt, City, thinking=True).name == "Rome"
 
@@ -179,7 +179,7 @@ def test_a_closing_tag_that_is_no_text_is_allowed_where_its_text_would_be(contro
     make, open_id, close_id = controlled
     run = sg.generate(make(SAID), "the city", City, thinking=True, details=True)
     assert (run.thinking, run.text) == (THOUGHT, ANSWER)
-    thought = prepare(make(SAID), GivenPrompts.of("the city"), City, CallOptions(thinking=True)).sessions[0].before
+    thought = prepare(make(SAID), GivenPrompts.of("the city"), City, CallOptions(thinking=True)).sessions[0].thinking
     assert thought.row.ids.count(open_id) == 1
     cut = sg.generate(make("on and on" + ANSWER), "the city", City, thinking=sg.Thinking(max_tokens=3), details=True)
     assert [cap.limit for cap in cut.caps] == [3]
@@ -218,7 +218,7 @@ def test_the_answer_is_what_the_model_says_behind_prompt_and_thinking(overlap):
         said = list(session.row.ids[: len(session.row.ids) - len(session.tokens)])
         alone = sg.generate(module, said, City, tokenizer=tokenizer, limits=sg.Limits(60), details=True)
         assert request.result(row, batch).text == alone.text
-        assert len(session.before.tokens) <= ways[row].max_tokens
+        assert len(session.thinking.tokens) <= ways[row].max_tokens
 
 
 def test_what_cannot_be_is_refused_by_name():
@@ -271,7 +271,7 @@ def test_marks_of_several_special_tokens_are_those_of_the_chat_template(harmony)
     messages = [{"role": "user", "content": "Which?"}]
     options = CallOptions(thinking=sg.Thinking(max_tokens=5), limits=sg.Limits(20))
     request = prepare(model, GivenPrompts.of(messages), sg.Choice(["yes", "no"]), options)
-    before = request.sessions[0].before
+    before = request.sessions[0].thinking
     assert before is not None
     assert harmony.decode(before.prompt).endswith("<|start|>assistant<|channel|>analysis<|message|>")
     end = harmony.convert_tokens_to_ids("<|end|>")
@@ -292,7 +292,7 @@ def test_a_template_says_by_its_end_whether_thinking_is_over(harmony):
 
     def thinks(messages) -> bool:
         request = prepare(model, GivenPrompts.of(messages), sg.Choice(["yes", "no"]), CallOptions(thinking=True))
-        return request.sessions[0].before is not None
+        return request.sessions[0].thinking is not None
 
     user = {"role": "user", "content": "Which?"}
     assert thinks([user])

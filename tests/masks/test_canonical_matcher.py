@@ -75,6 +75,7 @@ def test_a_token_that_is_not_canonical_is_rejected():
     assert refused
     with pytest.raises(TokenRejected, match="not canonical"):
         matcher.advance(min(refused))
+    assert matcher.take([min(refused)]) == 0
     with pytest.raises(TokenRejected, match="not allowed by the grammar"):
         matcher.advance(next(t for t in range(300) if vocabulary.token(t) == b"x"))
     assert matcher.token_ids == ()

@@ -46,9 +46,11 @@ def test_a_rejected_token_leaves_the_matcher_where_it_was() -> None:
             continue
         with pytest.raises(TokenRejected, match="byte 9"):
             walk.advance(token)
+        assert walk.take([token, *TEXT[9:]]) == 0
         assert (walk.position, walk.text) == before[:2]
         assert np.array_equal(walk.mask(), before[2])
-    assert fed(walk, TEXT[9:]).can_finish
+    assert walk.take([*TEXT[9:], END, END]) == len(TEXT[9:]) + 1
+    assert walk.finished
 
 
 @pytest.mark.parametrize("pieces", [(b'{"name": 1',), (b'{"name": "x", "age": 1x',)])

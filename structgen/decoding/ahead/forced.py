@@ -18,7 +18,7 @@ import numpy as np
 from structgen.decoding.choosing.masking import FEW, count
 from structgen.errors import DeadEnd
 from structgen.masks import Grammar, Matcher
-from structgen.masks.words import Words, ids_of, only_token, pack
+from structgen.masks.words import Words, ids_of, only_token
 from structgen.memo import BoundedCache
 from structgen.models.prefixes import common
 from structgen.vocabulary import Vocabulary
@@ -56,7 +56,7 @@ class ForcedText:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
-        self._beyond_end = ~pack(np.array(vocabulary.end_ids), vocabulary.width)
+        self._beyond_end = ~vocabulary.end_words
         self._texts: BoundedCache[int, tuple[bytes, bool]] = BoundedCache(REMEMBERED)
 
     def text(self, grammar: Grammar, position: int) -> tuple[bytes, bool]:
@@ -99,20 +99,12 @@ class Spans(ForcedText):
         self._trust: BoundedCache[int, int] = BoundedCache(REMEMBERED)
         self._few: BoundedCache[int, bool] = BoundedCache(REMEMBERED)
 
-    def after(self, matcher: Matcher, tokens: Sequence[int]) -> list[int]:
-        """The tokens that can be added without asking the model; mostly none.
-
-        Args:
-            tokens: of the text so far.
-        """
-        return self._span_at(matcher, tokens)[0]
-
     def probable(self, matcher: Matcher, tokens: Sequence[int]) -> list[int]:
         """The tokens of the forced text, as if the text after it did not belong to them.
 
         Empty if the model has mostly chosen other tokens at the position, see `learn`.
         """
-        return [] if self._trust.get(matcher.position, 0) < 0 else self._span_at(matcher, tokens)[1]
+        return [] if self._trust.get(matcher.position, 0) < 0 else self.at(matcher, tokens)[1]
 
     def probably_follow(self, position: int, words: Words) -> bool:
         """Will forced text follow the next token? It mostly does if few tokens are allowed."""
@@ -123,8 +115,13 @@ class Spans(ForcedText):
         trust = self._trust.get(position, 0) + (1 if right else -1)
         self._trust.keep(position, max(-DOUBT, min(trust, DOUBT)))
 
-    def _span_at(self, matcher: Matcher, tokens: Sequence[int]) -> tuple[list[int], list[int]]:
-        """The sure tokens of the forced text, and all of them."""
+    def at(self, matcher: Matcher, tokens: Sequence[int]) -> tuple[list[int], list[int]]:
+        """The tokens of forced text that can be added without asking the model, mostly none; and all of them, as if the
+        text after it did not belong to them.
+
+        Args:
+            tokens: of the text so far.
+        """
         position = matcher.position
         text, last = self._texts.get(position) or self.text(matcher.grammar, position)
         if not text or self._anchor is None:

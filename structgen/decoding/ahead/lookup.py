@@ -42,7 +42,8 @@ class Lookup:
     def after(self, ids: Sequence[int], limit: int) -> list[int]:
         """At most `limit` tokens that may follow the prompt and the answer so far; none if no place is alike."""
         self._follow(ids)
-        word = self._word()
+        match = _WORDS.search(self._text, max(0, len(self._text) - LONGEST))
+        word = b"" if match is None else match.group().lstrip()
         last = self._ends[-1] - (self._ends[-2] if len(self._ends) > 1 else 0) if self._ends else 0
         least = max(self._least, min(last, len(word)), 1)
         length = min(len(word), LONGEST)
@@ -70,10 +71,6 @@ class Lookup:
             self._text += piece
             self._ends.append(len(self._text))
             known.append(token)
-
-    def _word(self) -> bytes:
-        match = _WORDS.search(self._text, max(0, len(self._text) - LONGEST))
-        return b"" if match is None else match.group().lstrip()
 
     def _place(self, start: bytes) -> int | None:
         """The index of the token after the last place before the end where a token ends with these bytes."""

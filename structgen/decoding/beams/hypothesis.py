@@ -119,7 +119,7 @@ class Hypothesis(Session):
         """The tokens that must come next; none if the model has a choice."""
         spans, matcher, length = self._forcing, self.matcher, len(self.tokens)
         if spans is not None and matcher is not None and not self._forced and length != self._unforced:
-            self._forced = self._attempt(spans.after, matcher, self.tokens) or ()
+            self._forced, _ = self._attempt(spans.at, matcher, self.tokens) or ((), ())
         return self._forced
 
     def words(self) -> Words | None:

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from structgen.decoding.choosing.masking import FEW, MaskRows, apply_masks, count, existing
+from structgen.decoding.choosing.masking import FEW, MaskRows, apply_masks, count
 from structgen.decoding.choosing.sampling import KEEP, NOTHING, UNDECIDED, Sampler, Scores, pick
 from structgen.decoding.choosing.scores import Penalties, penalise, penalties, processed
 from structgen.errors import CallbackError, LogitsError, quoted
@@ -63,7 +63,7 @@ class HostChooser:
     """Chooses from logits in the host's memory: row by row in numpy, each in the cheapest way."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        tokens = existing(vocabulary)
+        tokens = vocabulary.existing
         self._existing = None if count(tokens) == vocabulary.width else tokens
 
     def draw(self, logits: Tensor, asks: Sequence[Ask]) -> Drawn:
@@ -74,7 +74,7 @@ class HostChooser:
         """
         scores = logits.float()
         for ask in asks:
-            if ask.sampling.penalises:
+            if (ask.prompt or ask.tokens) and ask.sampling.penalises:
                 scores = scores.clone()
                 penalise(scores, *map(torch.from_numpy, penalties_of(asks, scores.shape[1])))
                 break
@@ -100,7 +100,7 @@ class HostChooser:
             ids = ids_of(words)
             column = pick(scores[ids], sampling, uniform) if len(ids) else NOTHING
             return int(ids[column]) if column >= 0 else column
-        if sampling.greedy:
+        if sampling.temperature == 0:
             likeliest = pick(scores, sampling, uniform)
             if likeliest >= 0 and words[likeliest >> 5] >> np.uint32(likeliest & 31) & 1:
                 return likeliest

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from structgen.errors import warn_caller
-from structgen.masks.words import Words, pack
+from structgen.masks.words import Words
 from structgen.vocabulary import Vocabulary
 
 FEW = 256
@@ -37,13 +37,6 @@ _failures: list[str] = []
 
 EVERYTHING = 0
 """The row of the mask of every token that exists."""
-
-
-def existing(vocabulary: Vocabulary) -> Words:
-    """The mask of every id that is a token, special ones included."""
-    is_token = np.diff(vocabulary.offsets) > 0
-    is_token[list(vocabulary.special_ids)] = True
-    return pack(np.flatnonzero(is_token), vocabulary.width)
 
 
 def count(words: Words) -> int:
@@ -80,7 +73,7 @@ class MaskRows:
     def __init__(self, vocabulary: Vocabulary, device: torch.device, kept_bytes: int = KEPT_BYTES) -> None:
         self._most = max(2, kept_bytes // (4 * vocabulary.words))
         self._known: OrderedDict[int, tuple[weakref.ref[Words], int]] = OrderedDict()
-        self._everything = existing(vocabulary)
+        self._everything = vocabulary.existing
         rows = min(FIRST_ROWS, self._most)
         self.table = torch.empty((rows, vocabulary.words), dtype=torch.int32, device=device)
         self._fresh = EVERYTHING + 1

@@ -65,7 +65,7 @@ def pick(scores: Scores, options: Sampling, uniform: float) -> int:
     best = int(scores.argmax())  # the first NaN, if there is one
     if not np.isfinite(scores[best]):
         return NOTHING
-    if options.greedy:
+    if options.temperature == 0:
         return best
     with np.errstate(over="ignore"):
         weights = np.exp((scores - scores[best]) / np.float32(divisor(options)))

@@ -18,7 +18,6 @@ import torch
 from torch import Tensor
 
 from structgen.decoding.choosing.choice import logits_error
-from structgen.decoding.choosing.masking import existing
 from structgen.decoding.choosing.measure import ChosenToken, Entry, Ledger
 from structgen.decoding.choosing.sampling import distribution
 from structgen.decoding.choosing.scores import penalise, penalties, processed
@@ -271,7 +270,7 @@ class ExactSession(Session):
         if sampling.penalises:
             given = penalties([sampling], [self.counted(prompt) or (prompt, tokens)], len(scores))
             penalise(scores[None], *map(torch.from_numpy, given))
-        known = existing(self._vocabulary)
+        known = self._vocabulary.existing
         scores[torch.from_numpy(~bits_of(known, len(scores)))] = -torch.inf
         if sampling.processors:
             scores = processed(scores, sampling, prompt, tokens)

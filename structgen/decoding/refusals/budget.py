@@ -109,7 +109,7 @@ class Steering(RowRule):
         self._guards, self._phrases, self._canonical, self.cap_reader = guards, phrases, canonical, cap_reader
         self._spare = 0 if guards is None and phrases is None else ROOM_FOR_GUARDS
         self._closed_at: tuple[int, float] | None = None  # by the deadline: the bytes before, and its seconds
-        self._ends = pack(np.array(grammar.vocabulary.end_ids), grammar.vocabulary.width)
+        self._ends = grammar.vocabulary.end_words
 
     def start(self, prompt: Sequence[int]) -> LimitPlace:
         """If the budget is below the cost of the start, the shortest text is the close known there, if it fits."""

@@ -20,7 +20,7 @@ from typing import Any
 from structgen.arguments import is_listed, require, require_unicode
 from structgen.constraints.basic import JsonSchema
 from structgen.decoding.ahead.forced import ForcedText
-from structgen.decoding.choosing.masking import count, existing
+from structgen.decoding.choosing.masking import count
 from structgen.decoding.prompts.prompt import Prompt
 from structgen.decoding.prompts.targets import Target
 from structgen.decoding.refusals.retry_tree import Refusal, exhausted
@@ -79,7 +79,7 @@ class Guarding(GuardCheck):
         self._vocabulary = vocabulary
         self._validations, self._refused = validations, 0  # values in calls that validators refused
         self.looks_ahead = False
-        self.plain = existing(vocabulary)
+        self.plain = vocabulary.existing
 
     def refusal(self, veto: Veto, text: Transcript, cut: str) -> Refusal:
         """See `RowCheck`. If the rollbacks are spent, the guards look ahead from now on.

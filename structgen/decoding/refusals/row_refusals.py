@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from structgen.decoding.choosing.masking import existing
 from structgen.decoding.choosing.measure import Ledger, RecentLogits
 from structgen.decoding.refusals.guarding import conflict
 from structgen.decoding.refusals.retry_tree import Refusal, RetryPlace, exhausted
@@ -63,7 +62,7 @@ class RowRefusals:
         if tried := self.text.retries.tried(self.text.tokens):
             vocabulary = self.text.vocabulary
             untried = ~pack(np.array(tried), vocabulary.width)
-            words = (existing(vocabulary) if words is None else words) & untried
+            words = (vocabulary.existing if words is None else words) & untried
         for rule in self.rules.masking:
             words = rule.allowed(words, self.text)
         return words

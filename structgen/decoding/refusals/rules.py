@@ -60,7 +60,7 @@ class Rules:
         keeping = self.absence, self.canonical, self.phrases, self.steering
         masking = self.guards, self.absence, self.phrases, self.canonical
         for name, rules in (("watching", watching), ("keeping", keeping), ("masking", masking)):
-            object.__setattr__(self, name, [rule for rule in rules if rule is not None])
+            object.__setattr__(self, name, list(filter(None, rules)))
 
     @property
     def names(self) -> str:

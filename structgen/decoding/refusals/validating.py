@@ -27,7 +27,7 @@ from structgen.decoding.refusals.retry_tree import Refusal, RetryTree
 from structgen.decoding.refusals.rule import GuardCheck
 from structgen.decoding.refusals.transcript import Transcript
 from structgen.endings.closing import Closing
-from structgen.errors import TokenRejected, ValidationFailed, excerpt, quoted
+from structgen.errors import ValidationFailed, excerpt, quoted
 from structgen.guards import Veto
 from structgen.guards.validators import Accepted, ValueGuard, ValueVeto
 from structgen.json_text.pointers import PointerReader, Span, pointer_of
@@ -166,12 +166,7 @@ def _spelled(text: Transcript, other: bytes) -> Sequence[int] | None:
         kept, length = kept + 1, length + len(piece)
     more = Closing.of(matcher.grammar).speller.spelled(other[length:])
     tokens, walk = [*text.tokens[:kept], *(more or ())], matcher.grammar.matcher()
-    try:
-        for token in tokens:
-            walk.advance(token)
-    except TokenRejected:
-        return None
-    return tokens if more else None
+    return tokens if more and walk.take(tokens) == len(tokens) else None
 
 
 def _widths(refused: int, count: int, own: int) -> Iterator[int]:

@@ -19,7 +19,7 @@ from vllm.v1.structured_output.backend_types import (
 from vllm.v1.structured_output.request import get_structured_output_key
 
 from structgen.decoding.ahead.forced import Spans
-from structgen.errors import StructgenError, TokenRejected
+from structgen.errors import StructgenError
 from structgen.integrations.text_grammars import TextGrammars, constraint_of, fill_row
 from structgen.masks import Grammar, Matcher
 from structgen.masks.words import pack
@@ -86,27 +86,19 @@ class VLLMGrammar(StructuredOutputGrammar):  # type: ignore[misc]
 
     def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
         """Takes tokens. Returns False if one is not allowed; tokens after the end are padding."""
-        return len(self._taken(tokens)) == len(tokens) or self._matcher.finished
+        return self._matcher.take(tokens) == len(tokens) or self._matcher.finished
 
     def validate_tokens(self, tokens: list[int]) -> list[int]:
         """Returns the tokens up to the first one that is not allowed, without taking them."""
-        taken = self._taken(tokens)
-        self._matcher.rollback(len(taken))
-        return taken
-
-    def _taken(self, tokens: list[int]) -> list[int]:
-        for count, token in enumerate(tokens):
-            try:
-                self._matcher.advance(token)
-            except TokenRejected:
-                return tokens[:count]
-        return tokens
+        count = self._matcher.take(tokens)
+        self._matcher.rollback(count)
+        return tokens[:count]
 
     def forced(self, limit: int) -> list[int]:
         """Returns the tokens that must come next, at most `limit`; none without `spans`."""
         if self._spans is None or self._matcher.finished:
             return []
-        return self.validate_tokens(self._spans.after(self._matcher, self._matcher.token_ids)[:limit])
+        return self.validate_tokens(self._spans.at(self._matcher, self._matcher.token_ids)[0][:limit])
 
     def rollback(self, num_tokens: int) -> None:
         """Takes the last tokens back."""

@@ -77,7 +77,7 @@ def test_tokens_behind_a_context_that_the_tokenizer_would_not_make_still_spell_t
     single = {vocabulary.token(i): i for i in range(vocabulary.width) if len(vocabulary.token(i)) == 1}
     matcher, tokens = grammar.matcher(), []
     for byte in json.dumps(VALUES[1]).encode():
-        span = spans.after(matcher, tokens)
+        span = spans.at(matcher, tokens)[0]
         text, _ = spans.text(grammar, matcher.position)
         assert text.startswith(vocabulary.decode(span))
         walk = matcher.fork()
@@ -94,7 +94,7 @@ def test_a_tokenizer_that_puts_a_space_before_the_text_is_asked_behind_a_newline
 
     spans = Spans(byte_vocabulary(), Spaced())
     matcher = Regex("abcd|abce").compile(byte_vocabulary()).matcher()
-    assert bytes(spans.after(matcher, [])) == b"abc"
+    assert bytes(spans.at(matcher, [])[0]) == b"abc"
 
 
 def test_no_special_token_is_added(bpe):

@@ -29,7 +29,7 @@ class Tally:
         """Walks a document's own tokens; nothing is counted of one that the grammar does not take."""
         matcher, at, found = grammar.matcher(), 0, []
         while at < len(tokens):
-            span = spans.after(matcher, tokens[:at])
+            span = spans.at(matcher, tokens[:at])[0]
             if span:
                 found.append((span, tokens[at : at + len(span)]))
             step = span if span and span == tokens[at : at + len(span)] else tokens[at : at + 1]
@@ -78,7 +78,7 @@ def spans_of(tokenizer, schema, value):
     spans, matcher = Spans(vocabulary, tokenizer), grammar.matcher()
     tokens = encoded(tokenizer, value)
     for at, token in enumerate(tokens):
-        yield spans.after(matcher, tokens[:at]), tokens[at:]
+        yield spans.at(matcher, tokens[:at])[0], tokens[at:]
         matcher.advance(token)
 
 

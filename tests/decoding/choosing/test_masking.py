@@ -18,7 +18,6 @@ from structgen.decoding.choosing.masking import (
     MaskRows,
     apply_masks,
     count,
-    existing,
     forbid,
     triton_is_there,
 )
@@ -212,6 +211,6 @@ def test_forbidding_leaves_allowed_scores_and_only_those(width, dtype):
 
 def test_existing_tokens_are_all_but_holes_and_padding_rows():
     tokens = [b"a", b"b", None, b"c"]
-    assert count(existing(Vocabulary.from_tokens(tokens, end_ids=[2]))) == len(tokens)
-    padded = existing(Vocabulary.from_tokens(tokens, end_ids=[2], width=40))
+    assert count(Vocabulary.from_tokens(tokens, end_ids=[2]).existing) == len(tokens)
+    padded = Vocabulary.from_tokens(tokens, end_ids=[2], width=40).existing
     assert ids_of(padded).tolist() == [0, 1, 2, 3]

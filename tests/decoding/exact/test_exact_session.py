@@ -191,6 +191,17 @@ def test_rows_of_one_call_may_be_drawn_in_both_ways():
     assert [run.token_ids for run in both[1::2]] == [run.token_ids for run in local]
 
 
+def test_a_row_learns_its_own_laws_though_others_leave_its_batch():
+    model, pattern, free = letters(3).model(), sg.Regex(PATTERN), sg.Regex("[abc]{1,9}")
+    limits = [sg.Limits(2), sg.Limits(LENGTH), sg.Limits(9)]
+    for seed in range(6):
+        other, way = sg.Sampling(1.0, seed=seed + 50), sg.Sampling(1.0, seed=seed, exact=True)
+        alone = sg.generate(model, [0], pattern, sampling=way, limits=limits[1], details=True)
+        schemas, ways = [free, pattern, free], [other, way, other]
+        beside = sg.generate(model, [[0]] * 3, schemas, sampling=ways, limits=limits, details=True)[1]
+        assert (beside.text, beside.log_validity) == (alone.text, alone.log_validity)
+
+
 def test_a_job_draws_exact_values():
     """Jobs have a batch that rows join while it runs. Each input has a draw of its own, the same in each run."""
     options = {"sampling": sg.Sampling(1.0, seed=1, exact=True), "limits": sg.Limits(3)}
