@@ -146,8 +146,10 @@ class Answer(ABC):
         start = len(text.tokens)
         text.tokens += news.tokens
         text.choices += news.choices
-        told = [seen for event in news.events for seen in self._seen(news.index, event)]
-        pieces = [piece for event in told for piece in self._pieces(news.index, event)]
+        seen = (each for event in news.events for each in self._seen(news.index, event))
+        pieces = [
+            piece for each in seen for piece in self._pieces(news.index, each)
+        ]  # while its tool is the one called
         turn = self._asked.turns[news.index]
         for event in news.events:
             if isinstance(event, CallEnded):
@@ -251,19 +253,18 @@ def _token_entry(turn: TurnRequest, token: int, choice: ChosenToken | None, top:
     Log-probabilities are those before the mask. They are 0 for a forced token: the model was not asked.
     """
 
-    def entry(token: int, logprob: float, others: Iterable[tuple[int, float]] = ()) -> Body:
+    def entry(token: int, logprob: float) -> Body:
         data = turn.written([token])
-        about = {"token": data.decode("utf-8", errors="replace"), "bytes": list(data), "logprob": logprob}
-        return {**about, "top_logprobs": [entry(*other) for other in others]}
+        return {"token": data.decode("utf-8", errors="replace"), "bytes": list(data), "logprob": logprob}
 
     if choice is None:
-        return entry(token, 0.0)
+        return {**entry(token, 0.0), "top_logprobs": []}
     others = [
         (other, choice.logprob + math.log(chance / choice.chance))
         for other, chance in choice.alternatives[:top]
         if chance > 0 < choice.chance
     ]
-    return entry(token, choice.logprob, others)
+    return {**entry(token, choice.logprob), "top_logprobs": [entry(*other) for other in others]}
 
 
 class Completion(Answer):

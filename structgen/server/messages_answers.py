@@ -77,7 +77,7 @@ class MessageAnswer(Answer):
 
     def opening(self) -> Iterator[Event]:
         read = len(self._asked.turns[0].session.prompt)
-        usage = {**self._usage, "input_tokens": read}
+        usage = {**self._usage, "input_tokens": read, "service_tier": "standard"}
         begun: Body = {**self._head, "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
         return self.events([{"type": "message_start", "message": begun}])
 
@@ -93,7 +93,7 @@ class MessageAnswer(Answer):
 
     @property
     def body(self) -> Body:
-        about = {"usage": self._usage, "structgen": self._text.about}
+        about = {"usage": {**self._usage, "service_tier": "standard"}, "structgen": self._text.about}
         content = [block for block in self._content if block is not self._cut]
         return {**self._head, "content": content, **self._end, "container": None, **about}
 
@@ -115,7 +115,6 @@ class MessageAnswer(Answer):
             "cache_creation_input_tokens": 0,
             "cache_read_input_tokens": self.cached,
             "output_tokens_details": {"thinking_tokens": thought},
-            "service_tier": "standard",
         }
 
 

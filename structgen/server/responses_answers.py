@@ -7,6 +7,7 @@ import time
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from secrets import token_hex
+from typing import Any, NamedTuple
 
 from structgen.chat.parser import ArgumentsPiece, CallBegun, CallEnded, TextPiece, ThoughtPiece, TurnEvent
 from structgen.server.answers import Answer, Body, Event
@@ -23,8 +24,27 @@ _CALLS = {
     "custom_tool_call": ("custom_tool_call_input", INPUT),
 }
 """The type of a call -> the name of its events, and the field that has its arguments."""
-_PARTS = {"reasoning": "reasoning_text", "message": "output_text"}
-"""The type of an item -> the type of the part that has its text."""
+
+
+class _Part(NamedTuple):
+    """Where the text of an item is, and the names of the events that tell it.
+
+    Attributes:
+        type: of the part that has the text.
+        field: of the item, the list that has the part.
+        text, part: the beginning of the names of the events of the text and of the part.
+        index: the field of an event that has the number of the part.
+    """
+
+    type: str
+    field: str = "content"
+    text: str = "output_text"
+    part: str = "content_part"
+    index: str = "content_index"
+
+
+_TEXT, _THOUGHT = _Part("output_text"), _Part("reasoning_text", text="reasoning_text")
+_SUMMARY = _Part("summary_text", "summary", "reasoning_summary_text", "reasoning_summary_part", "summary_index")
 
 
 class ResponseAnswer(Answer):
@@ -33,8 +53,9 @@ class ResponseAnswer(Answer):
     def __init__(self, asked: Asked, request: ResponsesRequest) -> None:
         super().__init__(asked)
         self._request, self.id, self._began = request, f"resp_{token_hex(12)}", int(time.time())
-        sealed = SEALED in (request.include or ())
-        self._output, self._text, self._number = _Output(sealed=sealed), self._texts[0], 0
+        sealed, told = SEALED in (request.include or ()), request.reasoning is not None and request.reasoning.summary
+        self._output = _Output(_SUMMARY if told else _THOUGHT, sealed=sealed)
+        self._text, self._number = self._texts[0], 0
         self._waiting: list[Body] = []
 
     def _pieces(self, index: int, event: TurnEvent) -> Iterable[Body]:
@@ -107,12 +128,12 @@ class ResponseAnswer(Answer):
             "temperature": request.temperature,
             "text": given.get("text", {"format": {"type": "text"}}),
             "tool_choice": given.get("tool_choice", "auto"),
-            "tools": given.get("tools", []),
+            "tools": [_told(tool) for tool in given.get("tools", ())],
             "top_logprobs": request.top_logprobs or 0,
             "top_p": request.top_p,
             "truncation": "disabled",
             "usage": self._usage if over else None,
-            "user": request.user,
+            **({} if request.user is None else {"user": request.user}),
             **({"structgen": self._text.about} if over else {}),
         }
 
@@ -128,16 +149,23 @@ class ResponseAnswer(Answer):
         }
 
 
+def _told(tool: Any) -> Any:
+    """Returns a tool as an answer tells it: a function with all fields that clients require. Ours are always strict."""
+    is_function = isinstance(tool, dict) and tool.get("type") == "function"
+    return {"parameters": None, "strict": True, **tool} if is_function else tool
+
+
 class _Output:
     """The items of an answer in their order; the last one may still grow. Its methods yield the events of a stream.
 
     Args:
+        thought: how the model's thoughts are told.
         sealed: does the client ask for `reasoning.encrypted_content`, to send the model's thoughts back?
     """
 
-    def __init__(self, *, sealed: bool) -> None:
+    def __init__(self, thought: _Part, *, sealed: bool) -> None:
         self.items: list[Body] = []
-        self._sealed = sealed
+        self._texts, self._sealed = {"reasoning": thought, "message": _TEXT}, sealed
         self._open: Body | None = None
 
     def add(self, event: TurnEvent, tool: OfferedTool | None) -> Iterator[Body]:
@@ -150,8 +178,7 @@ class _Output:
             kind = "reasoning" if isinstance(event, ThoughtPiece) else "message"
             if self._open is None or self._open["type"] != kind:
                 yield from self._begin_text(kind)
-            assert self._open is not None
-            self._open["content"][0]["text"] += event.text
+            self._part["text"] += event.text
             yield self._of_text("delta", {"delta": event.text})
         elif isinstance(event, CallBegun):
             yield from self._close("completed")
@@ -164,7 +191,7 @@ class _Output:
             assert self._open is not None
             name, key = _CALLS[self._open["type"]]
             self._open[key] += event.text
-            yield self._told(f"response.{name}.delta", {"delta": event.text})
+            yield self._of(f"{name}.delta", {"delta": event.text})
         elif isinstance(event, CallEnded):
             yield from self._close("completed")
 
@@ -179,11 +206,12 @@ class _Output:
         own: Body = {"role": "assistant"} if kind == "message" else {"summary": []}
         yield self._begin(kind, {**own, "content": []})
         assert self._open is not None
-        part: Body = {"type": _PARTS[kind], "text": ""}
+        where = self._texts[kind]
+        part: Body = {"type": where.type, "text": ""}
         if kind == "message":
             part |= {"annotations": [], "logprobs": []}
-        yield self._told("response.content_part.added", {"content_index": 0, "part": dict(part)})
-        self._open["content"] = [part]
+        yield self._of(f"{where.part}.added", {where.index: 0, "part": dict(part)})
+        self._open[where.field] = [part]
 
     def _begin(self, kind: str, fields: Body) -> Body:
         self._open = {"id": f"{_PREFIXES[kind]}_{token_hex(12)}", "type": kind, "status": "in_progress", **fields}
@@ -197,27 +225,36 @@ class _Output:
         if item["type"] in _CALLS:
             name, key = _CALLS[item["type"]]
             if status == "completed":
-                yield self._told(f"response.{name}.done", {key: item[key], "name": item["name"]})
+                own = {"name": item["name"]} if item["type"] == "function_call" else {}
+                yield self._of(f"{name}.done", {key: item[key], **own})
         else:
-            part = item["content"][0]
+            where, part = self._texts[item["type"]], self._part
             if item["type"] == "message":
                 part["logprobs"] = list(logprobs)
             elif self._sealed:
                 item["encrypted_content"] = THOUGHT + b64encode(part["text"].encode()).decode()
             yield self._of_text("done", {"text": part["text"]})
-            yield self._told("response.content_part.done", {"content_index": 0, "part": part})
+            yield self._of(f"{where.part}.done", {where.index: 0, "part": part})
         item["status"] = status
         yield {"type": "response.output_item.done", "output_index": len(self.items) - 1, "item": item}
         self._open = None
 
+    @property
+    def _part(self) -> Body:
+        """The part that has the text of the open item."""
+        assert self._open is not None
+        part: Body = self._open[self._texts[self._open["type"]].field][0]
+        return part
+
     def _of_text(self, name: str, fields: Body) -> Body:
         """An event about the text of the open item."""
         assert self._open is not None
-        part = self._open["content"][0]
+        where, part = self._texts[self._open["type"]], self._part
         also = {"logprobs": part["logprobs"]} if "logprobs" in part else {}
-        return self._told(f"response.{part['type']}.{name}", {"content_index": 0, **fields, **also})
+        return self._of(f"{where.text}.{name}", {where.index: 0, **fields, **also})
 
-    def _told(self, name: str, fields: Body) -> Body:
+    def _of(self, name: str, fields: Body) -> Body:
         """An event about the open item."""
         assert self._open is not None
-        return {"type": name, "item_id": self._open["id"], "output_index": len(self.items) - 1, **fields}
+        about = {"item_id": self._open["id"], "output_index": len(self.items) - 1}
+        return {"type": f"response.{name}", **about, **fields}

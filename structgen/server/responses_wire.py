@@ -68,7 +68,7 @@ class TextField(Strict):
 class ReasoningField(Strict):
     """Any effort but "none" lets the model think; "none" keeps it from that.
 
-    The answer has the whole thinking, never a summary.
+    The answer has the whole thinking, as a summary where the request asks for one: clients that do read nothing else.
     """
 
     effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
@@ -184,6 +184,10 @@ def _messages(items: Sequence[InputItem], notes: Notes) -> Iterator[Message]:
         yield Message(role="assistant", **{"content": "", **turn})
 
 
+_TEXTS = "input_text", "output_text", "refusal", "summary_text"
+"""The types of parts that are texts in every item."""
+
+
 def _is_image(part: Any) -> bool:
     return isinstance(part, dict) and part.get("type") == "input_image"
 
@@ -238,7 +242,7 @@ class _ItemFields:
             except ValueError:
                 self._notes.repaired.append(f"{self._place}: its encrypted_content is broken, and is left out")
                 return ""
-        return self.text("content", "reasoning_text")
+        return self.text("content" if self._fields.get("content") else "summary", "reasoning_text")
 
     @property
     def role(self) -> Any:
@@ -266,6 +270,6 @@ class _ItemFields:
             return "" if given is None else self.string(name)
         for part in given:
             given_kind = part.get("type") if isinstance(part, dict) else part
-            if given_kind not in (kind, "input_text", "output_text", "refusal") or not isinstance(text_of(part), str):
+            if given_kind not in (kind, *_TEXTS) or not isinstance(text_of(part), str):
                 raise self.problem(name, f"{quoted(given_kind)} parts are not read here, only texts")
         return "".join(str(text_of(part)) for part in given)
