@@ -113,14 +113,22 @@ def _drop(size: int) -> None:
 def _bytes_of(level: list[Any]) -> int:
     """The bytes of objects and of all that they refer to, without what other grammars share, up to about
     `REMEMBERED_BYTES`."""
-    seen, size = set(map(id, level)), 0
+    seen, size, shared = set(map(id, level)), 0, _Shared()
     while level and size < REMEMBERED_BYTES:
         size += sum(map(getsizeof, level))
         referents = (each.__closure__ if type(each) is FunctionType else each for each in gc.get_referents(*level))
-        found = {id(each): each for each in referents if not isinstance(each, _SHARED)}
+        found = {id(each): each for each in referents if not shared[type(each)]}
         level = [each for number, each in found.items() if number not in seen]
         seen.update(found)
     return size
+
+
+class _Shared(dict[type, bool]):
+    """For each class: do grammars share its objects?"""
+
+    def __missing__(self, kind: type) -> bool:
+        self[kind] = issubclass(kind, _SHARED)
+        return self[kind]
 
 
 def _compiled(constraint: Constraint, vocabulary: Vocabulary, max_depth: int) -> Grammar:

@@ -66,6 +66,7 @@ class Composed(Automaton):
         self._entered: dict[Part, Entered] = {}  # in the order of entering, in which `_joined` takes them
         self._families: Families = {}
         self._threads: dict[int, tuple[Thread, ...]] = {}
+        self._reaches: dict[frozenset[Step], Reach] = {}
         self.lexers: dict[int, Callable[[Iterable[Thread]], int]] = {}
         """By the states in `_threads` that lexers of grammars have, what gives the state of other threads."""
         self.values: dict[int, Entered] = {}
@@ -103,8 +104,11 @@ class Composed(Automaton):
 
     def _reached(self, steps: Iterable[Step]) -> Reach:
         """The threads with which steps begin."""
-        reach, todo = Reach(), list(steps)
-        seen = set(todo)
+        todo = list(steps)
+        begun = frozenset(todo)
+        if begun in self._reaches:  # the same parts end after most bytes
+            return Reach(self._reaches[begun].threads, self._reaches[begun].ends)
+        reach, seen = Reach(), set(begun)
         while todo:
             plan, after = todo.pop()
             if isinstance(plan, Part):
@@ -119,6 +123,7 @@ class Composed(Automaton):
             seen.update(fresh)
             todo += fresh
         self._join(reach.threads)
+        self._reaches[begun] = Reach(reach.threads, reach.ends)
         return reach
 
     def _may_be_empty(self, part: Part) -> bool:

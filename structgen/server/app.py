@@ -96,6 +96,7 @@ class Routes:
         app.add_api_route("/v1/responses", self._answering(ResponsesRequest), methods=["POST"])
         app.add_api_route(MESSAGES, self._answering(MessagesRequest), methods=["POST"])
         app.add_api_route(f"{MESSAGES}/count_tokens", self._reading(CountRequest, count_tokens), methods=["POST"])
+        app.add_api_route("/v1/embeddings", self.embeddings, methods=["POST"])
         app.add_api_route("/tokenize", self._reading(TokenizeRequest, tokenize), methods=["POST"])
         app.add_api_route("/detokenize", self._reading(DetokenizeRequest, detokenize), methods=["POST"])
         app.add_exception_handler(Exception, _answer_to)
@@ -139,6 +140,11 @@ class Routes:
         if "application/json" in request.headers.get("accept", ""):
             return JSONResponse({"session": name, "turns": turns})
         return HTMLResponse(page(name, turns))
+
+    async def embeddings(self) -> Response:
+        """Refuses: the states of a model that writes are no good embeddings, and clients would store them unnoticed."""
+        message = "this server makes no embeddings: ask an embedding model, with vllm or sentence-transformers"
+        raise Problem(404, message, "not_supported")
 
     async def models(self, request: Request) -> Response:
         self._require_key(request, self._settings.api_key)

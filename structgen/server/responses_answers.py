@@ -33,14 +33,14 @@ class _Part(NamedTuple):
         type: of the part that has the text.
         field: of the item, the list that has the part.
         text, part: the beginning of the names of the events of the text and of the part.
-        index: the field of an event that has the number of the part.
+        number: the field of an event that has the number of the part.
     """
 
     type: str
     field: str = "content"
     text: str = "output_text"
     part: str = "content_part"
-    index: str = "content_index"
+    number: str = "content_index"
 
 
 _TEXT, _THOUGHT = _Part("output_text"), _Part("reasoning_text", text="reasoning_text")
@@ -210,7 +210,7 @@ class _Output:
         part: Body = {"type": where.type, "text": ""}
         if kind == "message":
             part |= {"annotations": [], "logprobs": []}
-        yield self._of(f"{where.part}.added", {where.index: 0, "part": dict(part)})
+        yield self._of(f"{where.part}.added", {where.number: 0, "part": dict(part)})
         self._open[where.field] = [part]
 
     def _begin(self, kind: str, fields: Body) -> Body:
@@ -234,7 +234,7 @@ class _Output:
             elif self._sealed:
                 item["encrypted_content"] = THOUGHT + b64encode(part["text"].encode()).decode()
             yield self._of_text("done", {"text": part["text"]})
-            yield self._of(f"{where.part}.done", {where.index: 0, "part": part})
+            yield self._of(f"{where.part}.done", {where.number: 0, "part": part})
         item["status"] = status
         yield {"type": "response.output_item.done", "output_index": len(self.items) - 1, "item": item}
         self._open = None
@@ -251,7 +251,7 @@ class _Output:
         assert self._open is not None
         where, part = self._texts[self._open["type"]], self._part
         also = {"logprobs": part["logprobs"]} if "logprobs" in part else {}
-        return self._of(f"{where.text}.{name}", {where.index: 0, **fields, **also})
+        return self._of(f"{where.text}.{name}", {where.number: 0, **fields, **also})
 
     def _of(self, name: str, fields: Body) -> Body:
         """An event about the open item."""
