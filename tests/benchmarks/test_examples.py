@@ -20,7 +20,8 @@ def test_each_example_names_its_page_and_the_line_that_was_changed(path):
 
 def test_there_are_fifty_and_more():
     found = [each for path in FILES for each in examples(path)]
-    assert (len(found) >= 50, sum(bool(each.differs) for each in found) <= 5) == (True, True)
+    assert len(found) >= 50
+    assert sum(not each.differs for each in found) >= 0.9 * len(found)
 
 
 @pytest.mark.slow

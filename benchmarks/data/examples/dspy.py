@@ -36,6 +36,7 @@ dspy.configure(lm=lm)
 answer = dspy.ChainOfThought("document -> summary")(document="Lee made seven appearances and scored one goal.").summary
 
 # %% docs/docs/learn/programming/signatures.md: evidence as a dictionary
+# differs: DSPy sends no schema where a type is a dictionary, so a small model writes a value of another type
 class Faithfulness(dspy.Signature):
     """Is the text based on the context?"""
 
@@ -73,6 +74,7 @@ answer = dspy.Predict(Classify)(sentence="This book was super fun to read.")
 assert isinstance(answer.confidence, float)
 
 # %% docs/docs/learn/programming/tools.md: an agent with a tool
+# differs: the arguments of a tool are a dictionary, so DSPy sends no schema, and a small model names no tool
 def get_weather(city: str) -> str:
     """The weather of a city."""
     return f"It is sunny in {city}."
