@@ -12,7 +12,7 @@ import json
 import re
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import count, pairwise
 from typing import Any, Literal, NamedTuple
 
@@ -26,7 +26,7 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 from structgen.arguments import require_unicode
 from structgen.chat import CallFormat, call_format
 from structgen.chat.calls_constraint import TurnRules, turn
-from structgen.chat.parser import CallEnded, TextPiece, ThoughtPiece, TurnParser
+from structgen.chat.parser import TextPiece, ThoughtPiece, TurnReader
 from structgen.constraints.languages import ByteMachine
 from structgen.errors import TokenRejected, quoted
 from structgen.guards import Guard, Veto
@@ -337,14 +337,11 @@ def read_turn(
     Raises:
         StructgenError: the text is not a turn in the format, or the template has no format that is known.
     """
-    parser = TurnParser(_format(format_or_template), _schemas(tools), thought=thought)
-    events = [event for begin, end in pairwise([0, *cuts, len(text)]) for event in parser.feed(text[begin:end])]
-    events += parser.finish()
-    return TurnRead(
-        [(each.name, json.loads(each.arguments)) for each in events if isinstance(each, CallEnded)],
-        "".join(each.text for each in events if isinstance(each, TextPiece)),
-        "".join(each.text for each in events if isinstance(each, ThoughtPiece)),
-    )
+    reader = TurnReader(_format(format_or_template), _schemas(tools), thought=thought)
+    pieces = (text[begin:end] for begin, end in pairwise([0, *cuts, len(text)]))
+    turn = reader.finish(reduce(reader.feed, pieces, reader.start))
+    calls = [(each.name, json.loads(each.arguments)) for each in turn.calls]
+    return TurnRead(calls, turn.said(TextPiece), turn.said(ThoughtPiece))
 
 
 def mask_refuses_at(

@@ -2,9 +2,8 @@
 
 `request` checks the arguments. `turns` and `streaming` run one turn, and `remote_turns` one of a remote
 model. `loop` runs turns and tools until the model answers, for the doors in `running`; `results` makes the calls of a
-turn, `events` says what happens, and a `conversation` is what was said.
-`validating` holds a tool's own validators. How a model writes its calls is known by `chat`; what a tool takes, by
-`tools`.
+turn, `events` says what happens, and a `conversation` is what was said. How a model writes its calls, and what judges
+them meanwhile, is known by `chat`; what a tool takes, by `tools`.
 """
 
 from structgen.calling.conversation import Conversation

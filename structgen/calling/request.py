@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from pydantic_core import from_json
 
 from structgen.arguments import is_whole, require, require_flag, without_nones
-from structgen.calling.validating import judges
 from structgen.chat import CallFormat, call_format
 from structgen.chat.calls_constraint import TurnRules, turn
 from structgen.chat.control_tokens import ids_behind
@@ -19,7 +18,7 @@ from structgen.chat.history import EXPECTED, Messages, as_messages, is_conversat
 from structgen.chat.json_values import json_values
 from structgen.chat.messages import prompt_ids, turn_message
 from structgen.chat.named import NamedChat, named_chat
-from structgen.chat.parser import CallCut, CallEnded, TurnParser
+from structgen.chat.parser import CallEnded, ReadTurn
 from structgen.chat.templates import Message
 from structgen.chat.thoughts import thought_options
 from structgen.constraints.basic import Constraint
@@ -39,7 +38,6 @@ from structgen.decoding.thinking import switch_of, thinking_of_rows
 from structgen.errors import OptionError, ValidationFailed, quoted
 from structgen.few_shot import answer_text, pairs
 from structgen.given_prompts import ChatPrompt, GivenPrompt, GivenPrompts
-from structgen.guards import Guard
 from structgen.models.model import Model, as_model
 from structgen.options import Whitespace
 from structgen.regular.quotes import MissingSource, Place, Source
@@ -81,20 +79,11 @@ class TurnRequest:
     row: int = 0
     source: Source | None = field(default=None, repr=False)
 
-    def parser(self) -> TurnParser | None:
-        """Returns a parser for the generated text; None without tools: then all of the text is an answer."""
-        if self.format is None:
-            return None
-        schemas = {name: tool.arguments_schema for name, tool in self.tools.items()}
-        return TurnParser(
-            self.format, schemas, thought="closed", stop=self.session.stop_strings, answers=self.answer is not None
-        )
-
-    def cut(self, event: CallCut, generation: Generation[Any]) -> ToolCall[Any]:
-        """Returns a call within which a limit has ended the text."""
+    def cut(self, turn: ReadTurn, generation: Generation[Any]) -> ToolCall[Any]:
+        """Returns the call within which a limit has ended the text."""
         cap = max(generation.caps, key=lambda cap: cap.offset)
-        written = from_json(event.arguments or "{}", allow_partial="trailing-strings")
-        return ToolCall(event.name, written, tool=self.tools[event.name], cut=cap.option)
+        written = from_json(turn.arguments or "{}", allow_partial="trailing-strings")
+        return ToolCall(turn.name, written, tool=self.tools[turn.name], cut=cap.option)
 
     def called(self, event: CallEnded) -> ToolCall[Any]:
         """Returns a call that the model has written.
@@ -149,7 +138,6 @@ class _SharedRequest:
     format: CallFormat | None
     answer: Target | None
     constraint: Constraint | None
-    judges: Sequence[Guard[Any]]
     lead: str | None
     source: Source | None
 
@@ -208,9 +196,6 @@ def prepared(
             chat.tokenizer, told, tools_shown, plan.format, switched, where=name, processor=owner.processor
         )
         prompts.append([*ids, *ids_behind(chat.tokenizer, begun)] if begun and isinstance(ids, list) else ids)
-    guards = options.get("guards", ())
-    require(isinstance(guards, (list, tuple)), "guards", guards, "a list of guards")
-    options["guards"] = shared(lambda own, plan: [*own, *plan.judges], lists("guards", guards, count), plans)
     constraints = [plan.constraint for plan in plans] if many else plans[0].constraint
     given = GivenPrompts.of(prompts if many else prompts[0])
     request = prepare(owner, given, constraints, CallOptions.of(options))
@@ -274,7 +259,7 @@ def _plan(
         lead = LEAD_BESIDE_TOOLS if chosen and max_calls != 0 else LEAD
     if format_ is None:
         constraint = None if answer is None else answer.constraint
-        return _SharedRequest(declared, chosen, None, answer, constraint, (), lead, source)
+        return _SharedRequest(declared, chosen, None, answer, constraint, lead, source)
     if format_.between is None and max_calls != 0:  # the template cannot write several calls in a history
         if min_calls > 1:
             raise OptionError(f"{min_calls} calls in a turn: the model's call format allows only one")
@@ -291,8 +276,7 @@ def _plan(
     )
     planned = turn(format_, rules, owner.vocabulary)
     callable_ = planned.rules.tools if max_calls != 0 else ()
-    guards = judges(planned, owner.vocabulary)
-    return _SharedRequest(declared, callable_, format_, answer, planned, guards, lead, source)
+    return _SharedRequest(declared, callable_, format_, answer, planned, lead, source)
 
 
 def _example(text: str, wanted: Any, plan: _SharedRequest, number: int) -> list[Message]:

@@ -10,7 +10,7 @@ from structgen.calling.reply import Reply
 from structgen.calling.request import CallRequest, TurnRequest, prepared
 from structgen.calling.turns import any_request, replies, reply, values
 from structgen.chat.history import Messages
-from structgen.chat.parser import ArgumentsPiece, CallBegun, CallCut, TextPiece, ThoughtPiece, TurnEvent
+from structgen.chat.parser import ArgumentsPiece, CallBegun, TextPiece, ThoughtPiece, TurnEvent
 from structgen.chat.templates import Message
 from structgen.decoding.generation import Generation
 from structgen.decoding.session import Session
@@ -38,10 +38,8 @@ class TurnWatch:
     def __init__(self, asked: TurnRequest) -> None:
         self._asked, thinking = asked, asked.session.thinking
         self._thoughts = None if thinking is None else RowEvents(thinking, str, is_json=False, row=asked.row)
-        self._begin()
-
-    def _begin(self) -> None:
-        self._parser, self._read, self.read = self._asked.parser(), b"", 0
+        self._text, self.read = b"", 0
+        self._turn = None if asked.format is None else asked.session.turn(0).turn
 
     def events(self, session: Session) -> tuple[list[TurnEvent], bool]:
         """Returns the events since the last call, and whether text was rolled back: then they begin the turn again.
@@ -54,25 +52,39 @@ class TurnWatch:
         thoughts = [ThoughtPiece(piece.text) for piece in pieces if piece.text]
         if session.error is not None or not session.has_begun:
             return [*thoughts], False
-        events, back = self._written(session, unsettled)
-        if session.done and self._parser is not None:
-            events += self._parser.finish(cut=session.finish == "cut")
+        events, back = (self._of_text if self._turn is None else self._of_turn)(session, unsettled)
         return [*thoughts, *events], back
 
-    def _written(self, session: Session, unsettled: int) -> tuple[list[TurnEvent], bool]:
-        """Returns the events of the text, as `events` does. `unsettled`: bytes that may be rolled back."""
-        text = session.said if self._parser is None else self._asked.written(session.tokens)
+    def _of_turn(self, session: Session, unsettled: int) -> tuple[list[TurnEvent], bool]:
+        """Returns the events of a turn that may have calls. `unsettled`: bytes that may be rolled back."""
+        tokens, before = session.tokens, self._turn
+        count = len(tokens)
+        while unsettled > 0 and count:
+            count -= 1
+            unsettled -= len(self._asked.request.model.vocabulary.token(tokens[count]))
+        if session.done:
+            turn, rest = session.whole_turn(tokens, cut=session.finish == "cut"), b""
+        else:
+            turn, error, rest, _ = session.turn(count)
+            if error is not None:
+                raise error
+        assert before is not None
+        events = turn.changes(before)
+        if events is None and before.changes(turn) is not None:
+            return [], False  # the same text may come again
+        self._turn, self.read = turn, self.read if rest else count
+        return turn.events() if events is None else events, events is None
+
+    def _of_text(self, session: Session, unsettled: int) -> tuple[list[TurnEvent], bool]:
+        """Returns the events of a text without calls, as `_of_turn`."""
+        text = session.said
         held = 0 if session.done else max(begun_character(text), unsettled)
         text = text[: len(text) - held]
-        back = not text.startswith(self._read)
-        if back:
-            if len(text) < len(self._read) and self._read.startswith(text):
-                return [], False  # the same text may come again
-            self._begin()
-        new = text[len(self._read) :].decode("utf-8", errors="replace")
-        self._read, self.read = text, self.read if held else len(session.tokens)
-        if self._parser is not None:
-            return self._parser.feed(new), back
+        back = not text.startswith(self._text)
+        if back and self._text.startswith(text):
+            return [], False
+        new = text[0 if back else len(self._text) :].decode("utf-8", errors="replace")
+        self._text, self.read = text, self.read if held else len(session.tokens)
         return [TextPiece(new)] if new else [], back
 
 
@@ -217,10 +229,7 @@ class _Watch:
             if back:
                 self._calls.clear()
                 yield CallEvent(restart=True, row=self._asked.row)
-            for event in events:
-                told = self._told(event)
-                if told is not None:
-                    yield told
+            yield from map(self._told, events)
         except StructgenError as error:
             self._error = error
 
@@ -229,7 +238,7 @@ class _Watch:
         last = reply(self._asked, generation, self._calls)
         return last if self._error is None else replace(last, error=self._error, calls=[], answer=None)
 
-    def _told(self, event: TurnEvent) -> CallEvent | None:
+    def _told(self, event: TurnEvent) -> CallEvent:
         row = self._asked.row
         if isinstance(event, ThoughtPiece):
             return CallEvent(thinking=event.text, row=row)
@@ -239,8 +248,6 @@ class _Watch:
             return CallEvent(index=event.index, name=event.name, row=row)
         if isinstance(event, ArgumentsPiece):
             return CallEvent(index=event.index, arguments=event.text, row=row)
-        if isinstance(event, CallCut):
-            return None  # it is in the reply
         call = self._asked.called(event)
         self._calls.append(call)
         return CallEvent(index=event.index, call=call, row=row)

@@ -13,7 +13,7 @@ from structgen.calling.remote_turns import RemoteTurns, prepared_remote
 from structgen.calling.reply import Reply
 from structgen.calling.request import CallRequest, TurnRequest, prepared
 from structgen.chat.history import Messages
-from structgen.chat.parser import CallCut, CallEnded, TextPiece, ThoughtPiece
+from structgen.chat.parser import TextPiece, ThoughtPiece
 from structgen.chat.spellings import begun_length
 from structgen.chat.templates import Message
 from structgen.decoding.cuts import Cuts
@@ -279,15 +279,9 @@ def _read(
     Raises:
         ValidationFailed: a tool's validators refuse a call.
     """
-    parser = asked.parser()
-    if parser is None:
+    if asked.format is None:
         return generation.text, [], ""
-    written = asked.written(generation.token_ids).decode("utf-8", errors="replace")
-    events = parser.feed(written) + parser.finish(cut=generation.finish == "cut")
-    text, thought = (
-        "".join(event.text for event in events if isinstance(event, kind)) for kind in (TextPiece, ThoughtPiece)
-    )
-    ended = [event for event in events if isinstance(event, CallEnded)]
-    calls = [*known] if len(ended) == len(known) else [asked.called(event) for event in ended]
-    calls += [asked.cut(event, generation) for event in events if isinstance(event, CallCut)]
-    return text, calls, thought
+    turn = asked.session.whole_turn(generation.token_ids, cut=generation.finish == "cut")
+    calls = [*known] if len(turn.calls) == len(known) else [*map(asked.called, turn.calls)]
+    calls += [asked.cut(turn, generation)] if turn.is_open else []
+    return turn.said(TextPiece), calls, turn.said(ThoughtPiece)

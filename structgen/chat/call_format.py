@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -19,13 +19,10 @@ from structgen.chat.pieces import (
     Spelling,
     common_suffix,
     filled,
-    joined,
-    one_of,
     shown,
 )
 from structgen.chat.spellings import (
     canonical,
-    changed,
     firsts,
     has_slot,
     leading,
@@ -90,13 +87,6 @@ class Spellings:
     apart: Spelling | None = (Blank(),)
     id: str = ANY_ID
     named: bool = False
-
-    def changed(self, change: Callable[[str], str]) -> Spellings:
-        """Returns these spellings with each of their texts changed."""
-        parts: dict[str, Any] = {
-            name: changed(each, change) if isinstance(each, tuple) else each for name, each in vars(self).items()
-        }
-        return Spellings(**parts)
 
     def triggers(self, names: Collection[str]) -> list[Spelling]:
         """Returns what begins a call wherever it is, so that an answer cannot contain it.
@@ -267,29 +257,6 @@ class CallFormat:
     def reading(self) -> ArgumentWriter:
         """How arguments may be written."""
         return self.reads or self.arguments
-
-    def without(self, tokens: Collection[str]) -> CallFormat:
-        """Returns the format as it looks in decoded text, where special tokens are not shown. `arguments` stays.
-
-        Args:
-            tokens: the names of the special tokens.
-        """
-        names = one_of(tokens)
-
-        def bare(piece: Any) -> Any:
-            return names.sub("", piece) if isinstance(piece, str) else piece
-
-        return replace(
-            self,
-            lead=bare(self.lead),
-            body=joined(map(bare, self.body)),
-            between=bare(self.between),
-            closing=bare(self.closing),
-            end=bare(self.end),
-            content=Tags(bare(self.content.opening), bare(self.content.closing)),
-            gap=bare(self.gap),
-            known=self.spellings.changed(bare),
-        )
 
     def render(self, calls: Sequence[WrittenCall], content: str = "") -> str:
         """Returns the text of a turn, from the end of the prompt to `closing`.

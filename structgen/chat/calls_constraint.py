@@ -9,13 +9,14 @@ from typing import Any
 from structgen.chat.arguments import JsonLayout, KeyedArguments
 from structgen.chat.call_format import CallFormat, Spellings, Tags, thought_opening
 from structgen.chat.json_values import json_values, members_of, possible, value_plan
+from structgen.chat.judging import CallJudge
 from structgen.chat.keyed.plans import KeyedPlans
 from structgen.chat.keyed.strings import json_escaped, spelled_texts
 from structgen.chat.literals import Literals
 from structgen.chat.parser import TurnReader
 from structgen.chat.pieces import Blank, OneOf, Slot, Spelling, common_prefix
+from structgen.chat.row_turn import TurnReading
 from structgen.chat.spellings import canonical, firsts, pattern
-from structgen.chat.stopping import TurnReading
 from structgen.chat.turn_plans import TurnPlans, free_words
 from structgen.constraints.basic import Regex
 from structgen.constraints.compositions import Composable, Composition, Text
@@ -29,6 +30,7 @@ from structgen.errors import (
     quoted,
     warn_caller,
 )  # fmt: skip
+from structgen.guards.validators import ValidatorGuard
 from structgen.memo import kept_where_hashable
 from structgen.options import Whitespace
 from structgen.parts.parts import Either, Plan, Series
@@ -62,7 +64,18 @@ class Turn(Composition):
         schemas = {tool.name: tool.arguments_schema for tool in rules.tools if rules.max_calls != 0}
         answers = rules.answer is not None
         reader = TurnReader(self.format, schemas, thought="closed", stop=stop, answers=answers)
-        return TurnReading(reader, vocabulary, has_text=rules.text, has_value=answers)
+        return TurnReading(reader, vocabulary, has_text=rules.text, has_value=answers, judge=self._judge())
+
+    def _judge(self) -> CallJudge | None:
+        """Returns what judges calls by more than their masks hold; None if the masks hold all."""
+        tools = () if self.rules.max_calls == 0 else self.rules.tools
+        guards = {
+            tool.name: ValidatorGuard(tool.type)
+            for tool in tools
+            if tool.type is not None and validators_of(tool.type) is not None
+        }
+        checked = tools if self.checked else ()
+        return CallJudge(self.format.reading, checked, guards) if guards or checked else None
 
     def plan(self) -> Plan:
         """Returns the turn as a part of a composition."""

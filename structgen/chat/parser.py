@@ -1,14 +1,15 @@
 """Reads a model's turn while it is generated: text, and calls in the model's format.
 
-The text is read by the machine of `reading`, through the plan of the turn from which the mask is made too. How the text
-is cut into pieces changes no event, once neighbouring pieces of text, or of arguments, are joined.
+The text is read by the machine of `reading`, through the plan of the turn from which the mask is made too. What was
+read of a turn is a value, `ReadTurn`, and the events of a stream are what one value has beyond an earlier one. How the
+text is cut into pieces changes no event, once neighbouring pieces of text, or of arguments, are joined.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
@@ -67,20 +68,9 @@ class CallEnded:
     id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CallCut:
-    """The text was cut off within a call, which has started and will not end.
-
-    Attributes:
-        arguments: the JSON text of the arguments as far as it was read.
-    """
-
-    index: int
-    name: str
-    arguments: str
-
-
-TurnEvent = TextPiece | ThoughtPiece | CallBegun | ArgumentsPiece | CallEnded | CallCut
+TurnEvent = TextPiece | ThoughtPiece | CallBegun | ArgumentsPiece | CallEnded
+EventLog = tuple[Any, tuple[TurnEvent, ...]] | None
+"""The events of a turn: those before, and the last ones. Longer turns share the logs of shorter ones."""
 
 
 class ReadTurn(NamedTuple):
@@ -88,9 +78,11 @@ class ReadTurn(NamedTuple):
 
     Attributes:
         reading: where the text ends in the turn.
+        log: the events so far.
         called: the number of calls that have started.
         is_open: is the last one not complete?
-        name, id, arguments: of the last call: the tool, the id, and the JSON text of the arguments so far.
+        name, id: of the last call: the tool, and the id.
+        early: the JSON text of its arguments before the tool is known.
         keys: the names of its arguments, where they are written key by key.
         word: the text of a value that is not complete.
         held: text that may begin a stop string.
@@ -98,11 +90,12 @@ class ReadTurn(NamedTuple):
     """
 
     reading: Reading
+    log: EventLog = None
     called: int = 0
     is_open: bool = False
     name: str = ""
     id: str = ""
-    arguments: str = ""
+    early: str = ""
     keys: tuple[str, ...] = ()
     word: str = ""
     held: str = ""
@@ -112,6 +105,32 @@ class ReadTurn(NamedTuple):
     def is_calling(self) -> bool:
         """Have calls started, and what closes them is not read?"""
         return self.reading.position.is_calling
+
+    @property
+    def arguments(self) -> str:
+        """The JSON text of the last call's arguments, as far as it was read."""
+        return _arguments(self.log, [])
+
+    @property
+    def calls(self) -> list[CallEnded]:
+        """The complete calls."""
+        return [each for each in self.events() if isinstance(each, CallEnded)]
+
+    def said(self, kind: type[TextPiece] | type[ThoughtPiece]) -> str:
+        """Returns the whole text of an answer or of a thought."""
+        return "".join(each.text for each in self.events() if isinstance(each, kind))
+
+    def events(self) -> list[TurnEvent]:
+        """Returns the events so far."""
+        events = list[TurnEvent]()
+        for each in _newer(self.log, None) or ():
+            _joined(events, each)
+        return events
+
+    def changes(self, before: ReadTurn) -> list[TurnEvent] | None:
+        """Returns the events after those of an earlier turn; None if they do not begin as those do."""
+        newer = _newer(self.log, before.log)
+        return newer if newer is not None else _beyond(self.events(), before.events())
 
 
 class TurnReader:
@@ -147,62 +166,58 @@ class TurnReader:
         """The turn before its first character."""
         return ReadTurn(self._machine.start)
 
-    def feed(self, turn: ReadTurn, text: str) -> tuple[ReadTurn, list[TurnEvent]]:
-        """Returns a turn with more of its text, special tokens by their names; and the events in it.
+    def feed(self, turn: ReadTurn, text: str) -> ReadTurn:
+        """Returns a turn with more of its text, special tokens by their names.
 
         Raises:
             CallSyntaxError: the text is not a turn in the format.
         """
-        events: list[TurnEvent] = []
         if turn.stopped is not None:
-            return turn, events
+            return turn
         reading, told = turn.reading, list[Action]()
         for char in text:
             after, actions = self._machine.feed(reading, char)
             if not after.position.threads:
-                turn = self._told(turn._replace(reading=reading), told, events)
+                turn = self._told(turn._replace(reading=reading), told)
                 if turn.stopped is not None:
-                    return turn, events
+                    return turn
                 raise _unexpected(turn, quoted(char))
             reading = after
             told += actions
-        return self._told(turn._replace(reading=reading), told, events), events
+        return self._told(turn._replace(reading=reading), told)
 
-    def finish(self, turn: ReadTurn, *, cut: bool = False) -> list[TurnEvent]:
-        """Returns the last events, at the end of the text.
+    def finish(self, turn: ReadTurn, *, cut: bool = False) -> ReadTurn:
+        """Returns the turn at the end of its text.
 
         Args:
-            cut: a limit has cut the text off, maybe within a call. If its name was read, the last event is a `CallCut`.
+            cut: a limit has cut the text off, maybe within a call. If its name was read, the call stays open.
 
         Raises:
             CallSyntaxError: the text ends within a call, and is not cut off.
         """
         if turn.stopped is not None:
-            return []
+            return turn
         position, logs = turn.reading
-        if cut:
-            events: list[TurnEvent] = []
-            likely = self._told(turn, actions_of(logs[0]), events)
-            if likely.is_open and turn.name and likely.called == turn.called:
-                return [*events, CallCut(likely.called - 1, likely.name, likely.arguments)]
+        likely = self._told(turn, actions_of(logs[0])) if cut else turn
+        if cut and likely.is_open and turn.name and likely.called == turn.called:
+            return likely
         whole = next((place for place, thread in enumerate(position.threads) if thread.leaf is None), None)
         if whole is None:
             if not cut:
                 raise _unexpected(turn, "the end of the text")
-            return events
-        events = []
-        last = self._told(turn, actions_of(logs[whole]), events)
-        _say(events, last.held)
-        return events
+            return likely._replace(is_open=False)
+        last = self._told(turn, actions_of(logs[whole]))
+        return last._replace(log=_logged(last.log, [TextPiece(last.held)] if last.held else []), held="")
 
-    def _told(self, turn: ReadTurn, actions: Iterable[Action], events: list[TurnEvent]) -> ReadTurn:
-        """Adds the events of what is certain now, and returns the turn after it."""
+    def _told(self, turn: ReadTurn, actions: Iterable[Action]) -> ReadTurn:
+        """Returns the turn after what is certain now."""
+        events: list[TurnEvent] = []
         for what, group in groupby(actions, itemgetter(0)):
             for data in ["".join(char for _, char in group)] if isinstance(what, Role) else [data for _, data in group]:
                 turn = self._after(turn, what, data, events)
             if turn.stopped is not None:
                 break
-        return turn
+        return turn._replace(log=_logged(turn.log, events)) if events else turn
 
     def _after(self, turn: ReadTurn, what: Role | Happens, data: Any, events: list[TurnEvent]) -> ReadTurn:
         """Adds the events of characters of one part, or of what happens."""
@@ -225,15 +240,18 @@ class TurnReader:
             text = f"{', ' if turn.keys else ''}{json.dumps(key, ensure_ascii=False)}: "
             return _argued(turn._replace(word="", keys=(*turn.keys, key)), text, events)
         if what is Happens.CALL_BEGINS:
-            return ReadTurn(turn.reading, turn.called + 1, is_open=True, held=turn.held)
+            return ReadTurn(turn.reading, turn.log, turn.called + 1, is_open=True, held=turn.held)
         if what is Happens.NAMED:
             _say(events, turn.held)
             events.append(CallBegun(turn.called - 1, data))
-            return _argued(turn._replace(name=data, held="", arguments=""), turn.arguments, events)
+            return _argued(turn._replace(name=data, held="", early=""), turn.early, events)
         if what is Happens.CALL_ENDS:
-            turn = turn if turn.arguments else _argued(turn, "{}", events)
+            arguments = _arguments(turn.log, events)
+            if not arguments:
+                arguments = "{}"
+                _argued(turn, arguments, events)
             id_ = turn.id or self._format.id_of(turn.name, turn.called - 1)
-            events.append(CallEnded(turn.called - 1, turn.name, turn.arguments, id_))
+            events.append(CallEnded(turn.called - 1, turn.name, arguments, id_))
             return turn._replace(is_open=False)
         assert what is Role.THOUGHT
         _joined(events, ThoughtPiece(data))
@@ -255,28 +273,6 @@ class TurnReader:
         return turn._replace(held=held[kept:])
 
 
-class TurnParser:
-    """Reads a turn of a model, piece by piece. The arguments are those of `TurnReader`."""
-
-    def __init__(self, format_: CallFormat, schemas: Mapping[str, Mapping[str, Any]], **options: Any) -> None:
-        self._reader = TurnReader(format_, schemas, **options)
-        self.turn = self._reader.start
-
-    @property
-    def stopped(self) -> str | None:
-        """The stop string that came; else None."""
-        return self.turn.stopped
-
-    def feed(self, text: str) -> list[TurnEvent]:
-        """Reads the next piece of the text, and returns the events in it, as `TurnReader.feed`."""
-        self.turn, events = self._reader.feed(self.turn, text)
-        return events
-
-    def finish(self, *, cut: bool = False) -> list[TurnEvent]:
-        """Returns the last events, at the end of the text, as `TurnReader.finish`."""
-        return self._reader.finish(self.turn, cut=cut)
-
-
 @lru_cache(64)
 def _machine(rules: ReadRules) -> TurnMachine:
     return TurnMachine(read_plan(rules))
@@ -289,20 +285,63 @@ def _say(events: list[TurnEvent], text: str) -> None:
 
 def _argued(turn: ReadTurn, text: str, events: list[TurnEvent]) -> ReadTurn:
     """Adds a piece of the arguments, once the tool is known."""
-    if turn.name and text:
+    if not turn.name:
+        return turn._replace(early=turn.early + text)
+    if text:
         _joined(events, ArgumentsPiece(turn.called - 1, text))
-    return turn._replace(arguments=turn.arguments + text)
+    return turn
 
 
-def _joined(events: list[TurnEvent], piece: TextPiece | ThoughtPiece | ArgumentsPiece) -> None:
-    """Adds a piece of text, to the one before if that is of the same kind."""
+def _joined(events: list[TurnEvent], event: TurnEvent) -> None:
+    """Adds an event. A piece of text is added to the one before if that is of the same kind."""
     last = events[-1] if events else None
-    if isinstance(last, ArgumentsPiece) and isinstance(piece, ArgumentsPiece):
-        events[-1] = ArgumentsPiece(piece.index, last.text + piece.text)
-    elif isinstance(last, (TextPiece, ThoughtPiece)) and type(last) is type(piece):
-        events[-1] = type(last)(last.text + piece.text)
+    if isinstance(last, ArgumentsPiece) and isinstance(event, ArgumentsPiece):
+        events[-1] = ArgumentsPiece(event.index, last.text + event.text)
+    elif isinstance(last, (TextPiece, ThoughtPiece)) and isinstance(event, type(last)):
+        events[-1] = type(last)(last.text + event.text)
     else:
-        events.append(piece)
+        events.append(event)
+
+
+def _logged(log: EventLog, events: Sequence[TurnEvent]) -> EventLog:
+    return (log, tuple(events)) if events else log
+
+
+def _newer(log: EventLog, before: EventLog) -> list[TurnEvent] | None:
+    """Returns the events of a log after those of an earlier one; None if that is not its beginning."""
+    newer = list[tuple[TurnEvent, ...]]()
+    while log is not before:
+        if log is None:
+            return None
+        newer.append(log[1])
+        log = log[0]
+    return [event for events in reversed(newer) for event in events]
+
+
+def _beyond(events: list[TurnEvent], before: list[TurnEvent]) -> list[TurnEvent] | None:
+    """Returns the events after others that were read of the same text in other pieces; None if it is another text."""
+    count, pieces = len(before), (TextPiece, ThoughtPiece, ArgumentsPiece)
+    if not count or events[:count] == before:
+        return events[count:]
+    event, known = events[count - 1] if len(events) >= count else None, before[-1]
+    if not isinstance(event, pieces) or not isinstance(known, type(event)) or events[: count - 1] != before[:-1]:
+        return None
+    if not event.text.startswith(known.text):
+        return None
+    return [replace(event, text=event.text[len(known.text) :]), *events[count:]]
+
+
+def _arguments(log: EventLog, events: Sequence[TurnEvent]) -> str:
+    """Returns the arguments of the last call in a log with more events."""
+    pieces = list[str]()
+    while True:
+        for event in reversed(events):
+            if isinstance(event, CallBegun):
+                return "".join(reversed(pieces))
+            pieces += [event.text] if isinstance(event, ArgumentsPiece) else []
+        if log is None:
+            return ""
+        log, events = log
 
 
 def _unexpected(turn: ReadTurn, found: str) -> CallSyntaxError:
@@ -317,7 +356,7 @@ def _unexpected(turn: ReadTurn, found: str) -> CallSyntaxError:
     return CallSyntaxError(f"{where}: expected {' or '.join(wanted[:3]) or 'what the format writes'}, found {found}")
 
 
-def begun_stop(text: str, stops: Sequence[str]) -> int:
-    """Returns the number of characters at the end of a text that may begin a stop string."""
+def begun_stop(text: Any, stops: Sequence[Any]) -> int:
+    """Returns the number of characters, or bytes, at the end of a text that may begin a stop string."""
     ends = (n for stop in stops for n in range(1, len(stop)) if text.endswith(stop[:n]))
     return max(ends, default=0)

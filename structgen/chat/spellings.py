@@ -7,7 +7,7 @@ has all of these. It is written by `canonical`, and becomes a plan in `literals`
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from structgen.chat.pieces import Blank, Maybe, OneOf, Slot, Spelling
@@ -75,16 +75,6 @@ def spelled(*pieces: Any) -> Spelling:
     return tidy(loose)
 
 
-def maybe(*pieces: Any, written: bool = True) -> Maybe:
-    """Returns pieces that a model may leave out."""
-    return Maybe(pieces, written)
-
-
-def one_of(*options: Any) -> OneOf:
-    """Returns alternatives; an option is a piece, or a tuple of pieces."""
-    return OneOf(tuple(option if isinstance(option, tuple) else (option,) for option in options))
-
-
 def tidy(pieces: Sequence[Any]) -> Spelling:
     """Returns the pieces without empty ones, with neighbouring texts and neighbouring white space joined."""
     merged: list[Any] = []
@@ -99,21 +89,6 @@ def tidy(pieces: Sequence[Any]) -> Spelling:
         else:
             merged.append(piece)
     return tuple(merged)
-
-
-def changed(spelling: Spelling, change: Callable[[str], str]) -> Spelling:
-    """Returns a spelling with each of its texts changed."""
-    pieces: list[Any] = []
-    for piece in spelling:
-        if isinstance(piece, str):
-            pieces.append(change(piece))
-        elif isinstance(piece, Maybe):
-            pieces.append(Maybe(changed(piece.pieces, change), piece.written))
-        elif isinstance(piece, OneOf):
-            pieces.append(OneOf(tuple(changed(option, change) for option in piece.options)))
-        else:
-            pieces.append(piece)
-    return tidy(pieces)
 
 
 def canonical(spelling: Spelling) -> tuple[str | Slot, ...]:

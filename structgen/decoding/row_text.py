@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
+from structgen.chat.parser import ReadTurn
+from structgen.chat.row_turn import RowTurn, TurnReading
 from structgen.decoding.choosing.measure import ChosenToken, Entry, Ledger
 from structgen.decoding.refusals.row_refusals import RowRefusals
 from structgen.decoding.refusals.rules import Rules
@@ -84,6 +86,26 @@ class RowText:
     def stop_strings(self) -> tuple[str, ...]:
         """The stop strings that may end the text."""
         return self._transcript.stop_strings
+
+    def turn(self, count: int) -> RowTurn:
+        """What was read of the first `count` tokens. The text is a turn that may have calls."""
+        return self._transcript.state(self._reading, count)
+
+    def whole_turn(self, tokens: Sequence[int], *, cut: bool) -> ReadTurn:
+        """A whole turn that may have calls. `tokens`: of this row, or of another one like it.
+
+        Raises:
+            CallSyntaxError: it is no turn.
+        """
+        reading, own = self._reading, self._transcript.tokens == [*tokens]
+        known = self._transcript.states[reading] if own else {0: reading.start(())}
+        count = next(reversed(known))
+        return reading.whole(reading.read(known[count], tokens[count:]), cut=cut)
+
+    @property
+    def _reading(self) -> TurnReading:
+        assert self._rules.turn is not None, "the row's text is no turn"
+        return self._rules.turn
 
     @property
     def accepted(self) -> Accepted | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
@@ -64,12 +65,13 @@ class GuardSet(Guard[States]):
         return min(vetoes, key=lambda veto: veto.offset, default=None)
 
     def begun(self, state: States) -> int:
-        first: int = min(self._answers("begun", state))
+        first: int = min(self._answers("begun", state), default=sys.maxsize)
         return first
 
     def suspects(self, state: States, vocabulary: Vocabulary) -> NDArray[np.int64] | None:
         each = list(self._answers("suspects", state, vocabulary))
-        return None if any(suspects is None for suspects in each) else np.unique(np.concatenate(each))
+        nothing = np.zeros(0, np.int64)
+        return None if any(suspects is None for suspects in each) else np.unique(np.concatenate([nothing, *each]))
 
     def _answers(self, method: str, state: States, *args: Any) -> Iterator[Any]:
         for (guard, calling), own in zip(self._guards, state, strict=True):

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from structgen.calling.request import TurnRequest
-from structgen.chat.parser import ArgumentsPiece, CallBegun, CallCut, CallEnded, TextPiece, ThoughtPiece, TurnEvent
+from structgen.chat.parser import ArgumentsPiece, CallBegun, CallEnded, TextPiece, ThoughtPiece, TurnEvent
 from structgen.decoding.choosing.measure import ChosenToken
 from structgen.decoding.generation import Generation
 from structgen.regular.quotes import Place
@@ -79,7 +79,7 @@ class ChoiceText:
         if isinstance(event, ArgumentsPiece):
             self.calls[event.index][kind][key] += event.text
             return {"tool_calls": [{"index": event.index, kind: {key: event.text}}]}
-        assert isinstance(event, (CallEnded, CallCut))
+        assert isinstance(event, CallEnded)
         return {}
 
     @property

@@ -49,8 +49,6 @@ class MessageAnswer(Answer):
         elif isinstance(event, CallEnded):
             self._content[-1]["input"] = json.loads(event.arguments, parse_float=_finite)
             yield from self._close()
-        else:  # its input is never whole: the answer leaves it out, a stream has started it
-            self._cut = self._content[-1]
 
     def _begin(self, block: Body) -> Iterator[Body]:
         yield from self._close()
@@ -71,6 +69,8 @@ class MessageAnswer(Answer):
         self._open = False
 
     def _last_pieces(self, index: int) -> Iterable[Body]:
+        if self._open and self._content[-1]["type"] == "tool_use":  # its input is never whole
+            self._cut = self._content[-1]  # the answer leaves it out, a stream has started it
         yield from self._close()
         end = {**self._end, "container": None}
         yield {"type": "message_delta", "delta": end, "usage": self._usage, "structgen": self._text.about}

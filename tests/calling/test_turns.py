@@ -1,6 +1,6 @@
 """One turn of a model with tools: what may be called, how often, and what comes back.
 
-Covers `request`, `streaming` and `validating`.
+Covers `request`, `streaming` and `chat.judging`.
 """
 
 from __future__ import annotations
@@ -16,16 +16,15 @@ from pydantic import BaseModel, Field, field_validator
 from transformers import PreTrainedTokenizerBase
 
 import structgen as sg
-from structgen.calling.validating import judges
 from structgen.chat import call_format
 from structgen.chat.call_format import WrittenCall
 from structgen.chat.calls_constraint import TurnRules, turn
 from structgen.chat.messages import prompt_ids
-from structgen.chat.parser import CallEnded, TurnParser
+from structgen.chat.parser import CallEnded, TurnReader
 from structgen.errors import BudgetExhausted, OptionError, ValidationFailed
-from structgen.testing import veto_of
 from tests.support.calling_models import TEMPLATES, chat_tokenizer, random_chat, scripted_chat
 from tests.support.chat_templates import ID_ONLY, NULL_CONTENT, templates
+from tests.support.hostile_calls import call_veto
 from tests.support.thinning import thinned
 
 each_template = pytest.mark.parametrize("template", TEMPLATES)
@@ -239,8 +238,9 @@ def test_a_message_with_calls_has_the_content_and_the_ids_that_the_template_take
     tokenizer = chat_tokenizer("hermes")
     tokenizer.chat_template = source
     format_ = call_format(tokenizer)
-    parser = TurnParser(format_, {"weather": weather.parameters})
-    *_, ended = parser.feed(format_.render([WrittenCall("weather", {"city": "Rome"})])) + parser.finish()
+    reader = TurnReader(format_, {"weather": weather.parameters})
+    said = format_.render([WrittenCall("weather", {"city": "Rome"})])
+    *_, ended = reader.finish(reader.feed(reader.start, said)).events()
     assert isinstance(ended, CallEnded)
     message = {"role": "assistant", "tool_calls": [weather.called(ended.arguments, ended.id or None)]}
     ids = prompt_ids(tokenizer, [{"role": "user", "content": "?"}, message], [weather], format_)
@@ -340,43 +340,42 @@ def test_arguments_key_by_key_are_judged_one_by_one():
 
 
 @pytest.mark.skipif("GLM-4.6" not in templates(), reason="no chat templates")
-def test_calls_with_special_tokens_within_are_judged_when_they_are_complete():
-    """A guard reads text alone, which does not tell where such arguments end."""
-
-    class Nobody(BaseModel):
+def test_calls_with_special_tokens_within_are_judged_like_any_others():
+    class OnlyBob(BaseModel):
         guest: Literal["Ada", "Bob"]
 
         @field_validator("guest")
         @classmethod
         def known(cls, guest: str) -> str:
-            raise ValueError("nobody may come")
+            if guest == "Ada":
+                raise ValueError("Ada may not come")
+            return guest
 
     model = random_chat("GLM-4.6")
-    with pytest.raises(ValidationFailed, match="nobody may come"):
-        sg.call(model, "Book.", [Nobody], choice="required")
-    first, second = sg.call(model, ["Book.", "Book."], [[Nobody], [weather]], choice="required", details=True)
-    assert isinstance(first.error, ValidationFailed)
-    assert [call.name for call in second.calls] == ["weather"]
+    for seed in range(4):
+        options = {"choice": "required", "sampling": sg.Sampling(temperature=2.0, seed=seed), "details": True}
+        first, second = sg.call(model, ["Book.", "Book."], [[OnlyBob], [weather]], **options)
+        assert [call.arguments for call in first.calls] == [OnlyBob(guest="Bob")]
+        assert [call.name for call in second.calls] == ["weather"]
 
 
-def test_the_guard_of_calls_gives_the_same_verdict_however_the_text_comes():
+def test_a_refused_value_in_a_call_is_vetoed_from_its_first_token_on():
     model = scripted_chat("hermes")
     format_ = call_format(model.tokenizer, model.vocabulary)
     tools = (sg.Tool.of(Booking), weather)
     rules = TurnRules(tools, min_calls=1, text=False)
-    (guard,) = judges(turn(format_, rules, model.vocabulary), model.vocabulary)
+    planned, encode = turn(format_, rules, model.vocabulary), model.tokenizer.encode
     call = '{"name": "Booking", "arguments": {"guest": "%s", "rooms": 2}}\n</tool_call>'
     good, bad = call % "Bob}{", call % "Ada"
     for said in ("<tool_call>\n" + good, f"<tool_call>\n{good}\n<tool_call>\n{good}", "<tool_call>\n{broken"):
-        assert veto_of(guard, said) is None
-    veto = veto_of(guard, f"<tool_call>\n{good}\n<tool_call>\n{bad}")
+        assert call_veto(planned, encode(said), model.vocabulary) is None
+    veto = call_veto(planned, encode(f"<tool_call>\n{good}\n<tool_call>\n{bad}"), model.vocabulary)
     assert veto is not None
     assert "nobody with an A" in veto.reason
-    assert f"<tool_call>\n{good}\n<tool_call>\n{bad}"[veto.offset :].startswith('"Ada"')
+    assert f"<tool_call>\n{good}\n<tool_call>\n{bad}"[veto.offset :].startswith(' "Ada"')
     keyed = scripted_chat("xml")
     format_ = call_format(keyed.tokenizer, keyed.vocabulary)
-    (guard,) = judges(turn(format_, rules, keyed.vocabulary), keyed.vocabulary)
-    veto = veto_of(guard, BOOKING["xml"])
+    veto = call_veto(turn(format_, rules, keyed.vocabulary), keyed.tokenizer.encode(BOOKING["xml"]), keyed.vocabulary)
     assert veto is not None
     assert BOOKING["xml"][veto.offset :].lstrip().startswith("Ada")
 

@@ -12,7 +12,7 @@ import pytest
 from structgen.chat import CallFormat, call_format
 from structgen.chat.call_format import WrittenCall
 from structgen.chat.calls_constraint import TurnRules, turn
-from structgen.chat.parser import CallEnded, TurnParser
+from structgen.chat.parser import TurnReader
 from structgen.errors import UnsatisfiableSchema, UnsupportedSchema
 from structgen.tools import Tool
 from tests.support.chat_templates import byte_vocabulary, control_tokens, refused_at, templates
@@ -29,8 +29,8 @@ FORMATS = (
 
 def reads(format_: CallFormat, tools: Mapping[str, Tool[..., Any]], text: str, calls: list[WrittenCall]) -> bool:
     """Does the parser read these calls?"""
-    parser = TurnParser(format_, {name: tool.arguments_schema for name, tool in tools.items()}, thought="closed")
-    ended = [event for event in parser.feed(text) + parser.finish() if isinstance(event, CallEnded)]
+    reader = TurnReader(format_, {name: tool.arguments_schema for name, tool in tools.items()}, thought="closed")
+    ended = reader.finish(reader.feed(reader.start, text)).calls
     return [(each.name, json.loads(each.arguments)) for each in ended] == [
         (each.name, each.arguments) for each in calls
     ]

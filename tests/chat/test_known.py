@@ -9,7 +9,7 @@ from structgen.chat.call_format import WrittenCall
 from structgen.chat.calls_constraint import TurnRules, turn
 from structgen.chat.formats import native_of
 from structgen.chat.messages import prompt_ids
-from structgen.chat.parser import CallEnded, TurnParser
+from structgen.chat.parser import TurnReader
 from structgen.chat.templates import JinjaTemplate
 from structgen.testing import scripted_chat
 from structgen.tools import Tool, ToolCall
@@ -44,8 +44,8 @@ def test_mask_parser_and_renderer_of_a_told_format_agree(name):
         text = format_.render(calls)
         rules = TurnRules(TOOLS, min_calls=1, text=False)
         assert refused_at(turn(format_, rules, vocabulary).compile(vocabulary), text, vocabulary) is None
-        parser = TurnParser(format_, {tool.name: tool.arguments_schema for tool in TOOLS})
-        ended = [event for event in parser.feed(text) + parser.finish() if isinstance(event, CallEnded)]
+        reader = TurnReader(format_, {tool.name: tool.arguments_schema for tool in TOOLS})
+        ended = reader.finish(reader.feed(reader.start, text)).calls
         tools = {tool.name: tool for tool in TOOLS}
         assert [(each.name, tools[each.name].parse(each.arguments)) for each in ended] == [each[:2] for each in calls]
 

@@ -7,16 +7,15 @@ from typing import Any
 
 import pytest
 
-from structgen.calling.validating import judges
 from structgen.chat import CallFormat, call_format
 from structgen.chat.call_format import WrittenCall
 from structgen.chat.calls_constraint import TurnRules, turn
 from structgen.chat.formats import NATIVE
 from structgen.errors import SchemaWarning, UnsatisfiableSchema, UnsupportedSchema
 from structgen.masks import Grammar
-from structgen.testing import byte_vocabulary, read_turn, veto_of
+from structgen.testing import byte_vocabulary, read_turn
 from structgen.tools import Tool
-from tests.support.hostile_calls import ids_of
+from tests.support.hostile_calls import call_veto, ids_of
 from tests.support.matching import takes
 from tests.support.tables import cases
 from tests.support.thinning import as_slow
@@ -59,9 +58,8 @@ def test_a_complete_call_is_held_to_what_no_mask_holds(name):
     format_ = call_format(name)
     with warnings.catch_warnings(action="error"):
         planned = turn(format_, TurnRules((tool,), min_calls=1, text=False, thought=False), VOCABULARY)
-    (guard,) = judges(planned, VOCABULARY)
     right, wrong = (format_.render([WrittenCall(tool.name, {"x": text})]) for text in ("aa-aa", "aa-aaa"))
-    assert veto_of(guard, right) is None
-    veto = veto_of(guard, wrong)
+    assert call_veto(planned, ids_of(right, VOCABULARY), VOCABULARY) is None
+    veto = call_veto(planned, ids_of(wrong, VOCABULARY), VOCABULARY)
     assert veto is not None
     assert tool.name in veto.reason

@@ -11,7 +11,7 @@ from structgen.chat import call_format
 from structgen.chat.call_format import WrittenCall
 from structgen.chat.formats import NATIVE
 from structgen.chat.named import CHATML, named_chat, told
-from structgen.chat.parser import CallEnded, TurnParser
+from structgen.chat.parser import TurnReader
 from structgen.errors import OptionError
 from structgen.models.model import Model
 from structgen.testing import ScriptedModel, scripted_chat
@@ -91,7 +91,8 @@ def test_what_a_model_is_told_shows_a_call_that_its_parser_reads(native):
     call = format_.render(
         [WrittenCall("weather", {"city": 'it\'s "Rome"'}, format_.id_of("weather", 0) or "abcdefgh1")]
     )
-    parser = TurnParser(format_, {"weather": weather.arguments_schema}, thought="closed")
-    (read,) = (each for each in parser.feed(call) + parser.finish() if isinstance(each, CallEnded))
+    reader = TurnReader(format_, {"weather": weather.arguments_schema}, thought="closed")
+    read = reader.finish(reader.feed(reader.start, call))
+    assert read.called == 1
     assert json.loads(read.arguments) == {"city": 'it\'s "Rome"'}
     assert ("format", native.name) in format_.described()

@@ -18,9 +18,9 @@ from structgen.chat.call_format import WrittenCall
 from structgen.chat.calls_constraint import TurnRules, turn
 from structgen.chat.formats import NATIVE, native_of
 from structgen.chat.keyed.strings import python_escaped
-from structgen.chat.parser import CallEnded, TextPiece, ThoughtPiece, TurnParser
-from structgen.chat.pieces import Blank, Slot
-from structgen.chat.spellings import canonical, loosened, maybe, pattern, spelled
+from structgen.chat.parser import CallEnded, TextPiece, ThoughtPiece, TurnReader
+from structgen.chat.pieces import Blank, Maybe, Slot
+from structgen.chat.spellings import canonical, loosened, pattern, spelled
 from structgen.errors import CallSyntaxError, TokenRejected
 from structgen.regular.chardfa import from_pattern
 from structgen.testing import mask_refuses_at, read_turn
@@ -38,19 +38,16 @@ TEXTS: list[tuple[str, str, list[Any]]] = cases("chat/native", "TEXTS", globals(
 
 def read(format_: CallFormat, text: str, cuts: list[int] = [], **options: Any) -> list[Any]:  # noqa: B006
     """What the parser reads: texts, and calls as lists; thoughts in tuples."""
-    parser = TurnParser(format_, {tool.name: tool.arguments_schema for tool in TOOLS}, **options)
-    events: list[Any] = []
+    reader = TurnReader(format_, {tool.name: tool.arguments_schema for tool in TOOLS}, **options)
+    turn_ = reader.start
     for begin, end in zip([0, *cuts], [*cuts, len(text)], strict=True):
-        events += parser.feed(text[begin:end])
+        turn_ = reader.feed(turn_, text[begin:end])
     found: list[Any] = []
-    kinds: dict[type, type] = {TextPiece: str, ThoughtPiece: tuple}
-    for event in events + parser.finish():
+    for event in reader.finish(turn_).events():
         if isinstance(event, CallEnded):
             found.append([event.name, json.loads(event.arguments)])
         elif isinstance(event, (TextPiece, ThoughtPiece)):
-            begun = found.pop() if found and isinstance(found[-1], kinds[type(event)]) else ""
-            text_ = "".join(begun) + event.text
-            found.append((text_,) if isinstance(event, ThoughtPiece) else text_)
+            found.append((event.text,) if isinstance(event, ThoughtPiece) else event.text)
     return found
 
 
@@ -233,7 +230,7 @@ def test_white_space_is_loosened_around_tags_and_punctuation_only():
     assert loosened("}\n</a>") == (Blank(), "}", Blank("\n"), "</a>", Blank())
     assert loosened(" to=functions.") == (Blank(" "), "to=functions.") or loosened(" to=f.")[0] == Blank(" ")
     assert loosened('<invoke name="') == (Blank(), '<invoke name="')
-    spelling = spelled("<a>", maybe("x", written=False), Slot.NAME)
+    spelling = spelled("<a>", Maybe(("x",), written=False), Slot.NAME)
     assert canonical(spelling) == ("<a>", Slot.NAME)
     assert from_pattern(pattern(loosened("{ }")), anchored=True).matches("\n{\n}  ")
 
@@ -254,9 +251,9 @@ def test_an_object_without_members_is_read_where_members_are_elements():
             text = format_.render([WrittenCall("look", arguments)]).replace(
                 "]<]minimax[>[</one>", f"{blank}]<]minimax[>[</one>"
             )
-            parser = TurnParser(format_, {"look": schema}, thought="closed")
-            (ended,) = (each for each in parser.feed(text) + parser.finish() if isinstance(each, CallEnded))
-            assert json.loads(ended.arguments) == arguments
+            reader = TurnReader(format_, {"look": schema}, thought="closed")
+            turn_ = reader.finish(reader.feed(reader.start, text))
+            assert json.loads(turn_.arguments) == arguments
 
 
 BLOCKS_WITHOUT_CALLS: dict[str, str] = cases("chat/native", "BLOCKS_WITHOUT_CALLS")

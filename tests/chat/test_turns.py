@@ -8,7 +8,7 @@ Covers `arguments`, `call_format`, `calls_constraint`, `chat.deriving.arguments`
 from __future__ import annotations
 
 import json
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import pytest
@@ -21,7 +21,7 @@ from structgen.chat.call_format import WrittenCall
 from structgen.chat.calls_constraint import TurnRules, turn
 from structgen.chat.keyed.nested import Nested
 from structgen.chat.literals import Fixed
-from structgen.chat.parser import ArgumentsPiece, CallBegun, CallEnded, TextPiece, TurnEvent, TurnParser
+from structgen.chat.parser import ArgumentsPiece, CallBegun, CallEnded, TextPiece, TurnEvent, TurnReader
 from structgen.chat.templates import CannotRender, JinjaTemplate
 from structgen.errors import CallSyntaxError, OptionError, UnsupportedSchema
 from structgen.parts.parts import parts_of
@@ -104,20 +104,16 @@ def tools_and_calls(draw: st.DrawFn, name: str) -> tuple[list[Tool[..., Any]], l
 
 
 def read(format_: CallFormat, tools: list[Tool[..., Any]], text: str, cuts: list[int]) -> list[TurnEvent]:
-    """The events of a text in these pieces, neighbouring ones joined."""
-    parser = TurnParser(format_, {tool.name: tool.arguments_schema for tool in tools})
-    told: list[TurnEvent] = []
+    """The events of a text in these pieces, neighbouring ones joined: those of the turn, and its changes together."""
+    reader = TurnReader(format_, {tool.name: tool.arguments_schema for tool in tools})
+    turns = [reader.start]
     for start, end in pairwise([0, *sorted(cuts), len(text)]):
-        told += parser.feed(text[start:end])
-    found: list[TurnEvent] = []
-    for event in told + parser.finish():
-        last = found[-1] if found else None
-        if isinstance(event, TextPiece) and isinstance(last, TextPiece):
-            found[-1] = TextPiece(last.text + event.text)
-        elif isinstance(event, ArgumentsPiece) and isinstance(last, ArgumentsPiece):
-            found[-1] = ArgumentsPiece(event.index, last.text + event.text)
-        else:
-            found.append(event)
+        turns.append(reader.feed(turns[-1], text[start:end]))
+    turns.append(reader.finish(turns[-1]))
+    changes = [after.changes(before) for before, after in pairwise(turns)]
+    pieces = "".join(each.text for events in changes for each in events or () if isinstance(each, ArgumentsPiece))
+    found = turns[-1].events()
+    assert pieces == "".join(each.text for each in found if isinstance(each, ArgumentsPiece))
     return found
 
 
@@ -239,13 +235,13 @@ def test_a_text_that_ends_as_calls_begin_is_text_until_the_tag_of_calls_is_whole
     written = format_.render([WrittenCall("get", {"n": 1})])
     begun = len("<tool_call>")
     for end in range(1, len(written)):
-        parser = TurnParser(format_, {"get": {"properties": {"n": {"type": "integer"}}}})
+        reader = TurnReader(format_, {"get": {"properties": {"n": {"type": "integer"}}}})
+        read_ = reader.feed(reader.start, written[:end])
         if end < begun:
-            assert [event.text for event in parser.feed(written[:end]) + parser.finish()] == [written[:end]]
+            assert reader.finish(read_).events() == [TextPiece(written[:end])]
         else:
-            parser.feed(written[:end])
             with pytest.raises(CallSyntaxError):
-                parser.finish()
+                reader.finish(read_)
 
 
 @pytest.mark.parametrize("name", ["Qwen-Qwen3-0.6B", "Qwen3-Coder", "moonshotai-Kimi-K2", "unsloth-Apriel-1.5"])
@@ -305,9 +301,10 @@ def test_objects_that_are_not_written_as_json_keep_all_rules_of_their_schema(rul
 def test_a_name_is_told_before_the_arguments():
     format_ = format_of("Qwen3-Coder")
     tools = [Tool.of({"name": "say", "parameters": {"properties": {"s": {"type": "string"}}}})]
-    parser = TurnParser(format_, {tool.name: tool.parameters for tool in tools})
+    reader = TurnReader(format_, {tool.name: tool.parameters for tool in tools})
     text = format_.render([WrittenCall("say", {"s": "hello\nthere"})])
-    told = [event for char in text for event in parser.feed(char)] + parser.finish()
+    turns = list(accumulate(text, reader.feed, initial=reader.start))
+    told = [event for before, after in pairwise(turns) for event in after.changes(before) or ()]
     assert told[0] == CallBegun(0, "say")
     fragments = [event.text for event in told if isinstance(event, ArgumentsPiece)]
     assert len(fragments) > 8
@@ -318,9 +315,9 @@ def test_a_name_is_told_before_the_arguments():
     "text", ['<tool_call>\n{"name": "got"', '<tool_call>\n{"name": "get", "arguments": {"n": 1}', "<tool_call>\n["]
 )
 def test_what_is_no_call_is_a_syntax_error(text):
-    parser = TurnParser(format_of("Qwen-Qwen3-0.6B"), {"get": {"type": "object"}})
+    reader = TurnReader(format_of("Qwen-Qwen3-0.6B"), {"get": {"type": "object"}})
     with pytest.raises(CallSyntaxError):
-        _ = parser.feed(text), parser.finish()
+        reader.finish(reader.feed(reader.start, text))
 
 
 def test_arguments_with_the_same_schema_share_their_states():

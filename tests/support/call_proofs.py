@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from structgen.chat.call_format import CallFormat, WrittenCall
 from structgen.chat.calls_constraint import TurnRules, turn
-from structgen.chat.parser import CallEnded, TurnParser
+from structgen.chat.parser import TurnReader
 from structgen.errors import CallSyntaxError, TokenRejected, UnsupportedSchema, excerpt
 from structgen.masks import Grammar
 from structgen.tools import Tool
@@ -88,10 +88,10 @@ def _takes(grammar: Grammar, text: str) -> bool:
 
 def _read(format_: CallFormat, tool: Tool[..., Any], text: str) -> str:
     """Returns the arguments that the parser reads, or why it reads none."""
-    parser = TurnParser(format_, {tool.name: tool.arguments_schema}, thought="closed")
+    reader = TurnReader(format_, {tool.name: tool.arguments_schema}, thought="closed")
     try:
-        events = parser.feed(text) + parser.finish()
+        calls = reader.finish(reader.feed(reader.start, text)).calls
     except CallSyntaxError as error:
         return str(error)
-    read = [json.loads(each.arguments) for each in events if isinstance(each, CallEnded)]
+    read = [json.loads(each.arguments) for each in calls]
     return json.dumps(read[0], sort_keys=True) if len(read) == 1 else f"{len(read)} calls"

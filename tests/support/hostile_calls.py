@@ -18,10 +18,11 @@ import jsonschema
 from benchmarks.chat_cases import CONTROL
 from structgen.chat import CallFormat, call_format
 from structgen.chat.call_format import WrittenCall
-from structgen.chat.calls_constraint import TurnRules, turn
-from structgen.chat.parser import CallEnded, TurnParser
+from structgen.chat.calls_constraint import Turn, TurnRules, turn
+from structgen.chat.parser import CallEnded, TurnReader
 from structgen.endings.closing import Closing
 from structgen.errors import StructgenError, TokenRejected
+from structgen.guards import Veto
 from structgen.masks import Grammar
 from structgen.testing import byte_vocabulary
 from structgen.tools import Tool
@@ -96,9 +97,8 @@ class Judge:
         return matcher.can_finish
 
     def reads(self, text: str) -> list[CallEnded]:
-        parser = TurnParser(self.format, {tool.name: tool.arguments_schema for tool in self.tools}, thought="closed")
-        events = parser.feed(text) + parser.finish()
-        return [event for event in events if isinstance(event, CallEnded)]
+        reader = TurnReader(self.format, {tool.name: tool.arguments_schema for tool in self.tools}, thought="closed")
+        return reader.finish(reader.feed(reader.start, text)).calls
 
     def walk(self, draw: random.Random) -> str:
         """Returns a text that a random model writes under the mask."""
@@ -135,6 +135,17 @@ def ids_of(text: str, vocabulary: Vocabulary) -> list[int]:
         ids += [vocabulary.special_names[name]] if name else text[0].encode()
         text = text[len(name) or 1 :]
     return ids
+
+
+def call_veto(planned: Turn, tokens: list[int], vocabulary: Vocabulary) -> Veto | None:
+    """Returns the veto of a turn's judge against a text; None without one."""
+    reading = planned.reading(vocabulary, ())
+    state = reading.start(())
+    for token in tokens:
+        state = reading.feed(state, token, vocabulary.token(token))
+        if state.judged.veto is not None:
+            return state.judged.veto
+    return None
 
 
 def written(judge: Judge, draw: random.Random, count: int) -> Iterator[tuple[str, str]]:

@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from structgen.chat.stopping import TurnReading
+from structgen.chat.row_turn import TurnReading
 from structgen.decoding.refusals.canonical_row import CanonicalRow
 from structgen.decoding.refusals.caps import BLANKS, NUMBER, CapReader, PartCaps, Reached, in_escape
 from structgen.decoding.refusals.guarding import Guarding
@@ -175,7 +175,8 @@ class Steering(RowRule):
 
     def is_calling(self, text: Transcript) -> bool:
         """Does the text end within calls, which are never closed?"""
-        return self._closes_in_time and self._turn is not None and self._turn.is_calling(text.tokens)
+        turn = self._turn
+        return self._closes_in_time and turn is not None and (turn.only_calls or text.state(turn).is_calling)
 
     def told(self, text: Transcript) -> str:
         """The budget for messages; empty if it has not changed the text."""
@@ -200,7 +201,7 @@ class Steering(RowRule):
             raise BudgetExhausted(
                 f"{name}={self._limit(name)} cuts the value short; text so far: {quoted(text.text())}", text.text()
             )
-        no_room = name == self._name and self._turn is not None and self._turn.has_called(text.tokens)
+        no_room = name == self._name and self._turn is not None and text.state(self._turn).turn.called > 0
         if no_room or self.is_calling(text):  # of a further call, or of the rest of this one
             text.cut_off = CutOff(count, name, self._limit(name), token)
             return False

@@ -13,11 +13,15 @@ constraint forces, which is a `DeadEnd`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from structgen.arguments import is_listed, require, require_unicode
+from structgen.chat.row_turn import TurnReading
 from structgen.constraints.basic import JsonSchema
 from structgen.decoding.ahead.forced import ForcedText
 from structgen.decoding.choosing.masking import count
@@ -29,14 +33,15 @@ from structgen.decoding.refusals.transcript import Transcript
 from structgen.errors import DeadEnd, ValidationFailed, excerpt, quoted
 from structgen.guards import BannedWords, Guard, Veto
 from structgen.guards.banned import LONGEST_BEGUN, Banned
-from structgen.guards.lookahead import GuardSet, States
+from structgen.guards.lookahead import MAX_ASKED, GuardSet, States
 from structgen.guards.validators import ArgumentVeto
 from structgen.json_text.pointers import pointer_at
 from structgen.masks import Matcher
-from structgen.masks.words import Words, ids_of
+from structgen.masks.words import Words, bits_of, ids_of
 from structgen.schema.scan import texts_in
 from structgen.values.json_automaton import JsonAutomaton
 from structgen.vocabulary import Vocabulary
+from structgen.vocabulary.packed import packed
 
 FEW = 4
 """The most alternatives of the constraint that a message names."""
@@ -65,7 +70,11 @@ def guards_behind(vocabulary: Vocabulary, guards: list[Guard[Any]], prompt: Prom
 
 
 class Guarding(GuardCheck):
-    """The guards of one row.
+    """The guards of one row, and the judge of its calls.
+
+    Args:
+        validations: the most values in calls that may be refused; None for any number.
+        turn: reads the calls that are judged; None if none are.
 
     Attributes:
         looks_ahead: the guards' masks come before every choice.
@@ -74,9 +83,15 @@ class Guarding(GuardCheck):
 
     option = "banned= or guards="
 
-    def __init__(self, guards: Sequence[Guard[Any]], vocabulary: Vocabulary, validations: int | None = None) -> None:
+    def __init__(
+        self,
+        guards: Sequence[Guard[Any]],
+        vocabulary: Vocabulary,
+        validations: int | None = None,
+        turn: TurnReading | None = None,
+    ) -> None:
         super().__init__(guards)
-        self._vocabulary = vocabulary
+        self._vocabulary, self._turn = vocabulary, turn
         self._validations, self._refused = validations, 0  # values in calls that validators refused
         self.looks_ahead = False
         self.plain = vocabulary.existing
@@ -104,15 +119,33 @@ class Guarding(GuardCheck):
             retries.spend_rollback(DeadEnd(veto.reason))
         return Refusal(self.vetoed(text), retries.depths(first), veto.reason, lambda: exhausted(DeadEnd(why())))
 
+    def _fed(self, text: Transcript, number: int, states: States, piece: bytes) -> States | Veto:
+        after = super()._fed(text, number, states, piece)
+        veto = None if self._turn is None else text.state(self._turn, number + 1).judged.veto
+        return after if veto is None or (isinstance(after, Veto) and after.offset <= veto.offset) else veto
+
     def at_risk(self, text: Transcript) -> int:
-        begun = self.guards.begun(self.heard(text)[1].states)
+        count, heard = self.heard(text)
+        begun = self.guards.begun(heard.states)
+        if self._turn is not None:
+            begun = min(begun, text.state(self._turn, count).judged.begun)
         sure: int = text.states[self][self.token_at(text, begun)].length
         return max(0, len(text.said) - sure)
 
     def vetoes(self, words: Words | None, text: Transcript) -> list[Veto]:
         """The guards' vetoes against the end and some tokens of a mask."""
         words = self.plain if words is None else words
-        return self.guards.vetoes(self.heard(text)[1].states, words, self._vocabulary)
+        own = self.guards.vetoes(self.heard(text)[1].states, words, self._vocabulary)
+        return [*own, *(veto for _, veto in self._refused_calls(text, ids_of(words)[:MAX_ASKED]))]
+
+    def _refused_calls(self, text: Transcript, tokens: NDArray[np.int64]) -> Iterator[tuple[int, Veto]]:
+        """Those of some tokens that complete a value in a call that is refused, each with the veto."""
+        if self._turn is not None:
+            state = text.state(self._turn)
+            for token in tokens.tolist():
+                veto = self._turn.feed(state, token, self._vocabulary.token(token)).judged.veto
+                if veto is not None:
+                    yield token, veto
 
     def listener(self, text: Transcript, said: bytes | bytearray) -> GuardListener:
         """Tells what the guards would say of more text after these bytes, which the text begins with."""
@@ -124,7 +157,14 @@ class Guarding(GuardCheck):
         if not self.looks_ahead:
             return words
         words, states = self.plain if words is None else words, self.heard(text)[1].states
-        return self.guards.without_refused(states, words, self._vocabulary, last=not text.has_room)
+        left = self.guards.without_refused(states, words, self._vocabulary, last=not text.has_room)
+        if self._turn is None or self._turn.judge is None:
+            return left
+        allowed = bits_of(left, self._vocabulary.width).copy()
+        suspects = self._turn.judge.suspects(text.state(self._turn).judged, self._vocabulary)
+        suspects = np.flatnonzero(allowed) if suspects is None else suspects[allowed[suspects]]
+        allowed[[token for token, _ in self._refused_calls(text, suspects)]] = False
+        return packed(allowed)
 
 
 class GuardListener:

@@ -115,13 +115,17 @@ class GuardCheck(RowCheck):
             piece = text.vocabulary.token(text.tokens[number])
             if length + len(piece) > len(said):
                 piece = bytes(said[length:])
-            after = self.guards.feed(states, piece) if piece else states
+            after = self._fed(text, number, states, piece)
             if isinstance(after, Veto):
                 return after
             states, length = after, length + len(piece)
             known[number + 1] = Heard(states, length)
             check_patience()
         return self.guards.finish(states) if over else None
+
+    def _fed(self, text: Transcript, number: int, states: States, piece: bytes) -> States | Veto:
+        """The states after the text of a token, or a veto."""
+        return self.guards.feed(states, piece) if piece else states
 
     def token_at(self, text: Transcript, offset: int) -> int:
         """The index of the token that contains a byte; for later bytes, the index of the next token."""

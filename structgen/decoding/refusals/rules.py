@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from structgen.chat.stopping import TurnReading
+from structgen.chat.row_turn import TurnReading
 from structgen.decoding.prompts.targets import Target
 from structgen.decoding.refusals.absence_row import AbsenceRow, Thresholds
 from structgen.decoding.refusals.budget import Budget, Steering, require_room
@@ -37,7 +37,7 @@ class Rules:
         steering: keeps a constrained row within its limits; without it the row may end in `BudgetExhausted`.
         canonical: keeps the row's tokens canonical.
         phrases: keeps the row from ending before it has said them.
-        turn: reads the text along if it is a turn that may have calls; it is no rule, and several rows may share it.
+        turn: reads the text along if it is a turn that may have calls; it is no rule.
         absence: decides about members that may be null.
         watching: those that may veto a text, in this order.
         keeping: those that are asked about each chosen token, in this order.
@@ -71,7 +71,8 @@ class Rules:
     def readers(self) -> list[Reader[Any]]:
         """Those that read the text, whose states it keeps."""
         caps = None if self.steering is None else self.steering.cap_reader
-        return [*dict.fromkeys((*self.watching, *self.keeping)), *([] if caps is None else [caps])]
+        others = [each for each in (caps, self.turn) if each is not None]
+        return [*dict.fromkeys((*self.watching, *self.keeping)), *others]
 
     def masks(self, text: Transcript) -> bool:
         """May the mask after a text be another than the constraint's own, which is never empty?"""
@@ -123,7 +124,8 @@ def rules_for(
         OptionError: the budget is too small for any text.
         VocabularyError: no text can be spelled.
     """
-    guarding = Guarding(guards, vocabulary, limits.validations) if guards else None
+    judged = turn is not None and turn.judge is not None
+    guarding = Guarding(guards, vocabulary, limits.validations, turn if judged else None) if guards or judged else None
     phrase_row = None if phrases is None else PhraseRow(phrases, vocabulary)
     row = None
     if canonical != "off":

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 
-from structgen.chat.stopping import TurnReading
+from structgen.chat.parser import begun_stop
+from structgen.chat.row_turn import TurnReading
 from structgen.decoding.choosing.measure import Entry
 from structgen.decoding.refusals.retry_tree import RetryTree
 from structgen.endings.agreed import SearchEffort
@@ -112,7 +113,7 @@ class Transcript:
         matcher: of the row's constraint; None for plain text.
         row: what the model has to read.
         readers: those whose states are kept.
-        turn: finds stop strings in the free text of a turn; None: they hold everywhere.
+        turn: one of them, which finds stop strings in the free text of a turn; None: they hold everywhere.
         retries: what was refused of texts of the row.
 
     Attributes:
@@ -254,7 +255,7 @@ class Transcript:
     def stopped(self) -> bool:
         """Does a stop string end in the last token? If so, cuts the text off before it."""
         if self._turn is not None and self.stop_strings:
-            stop = self._turn.stop(self.tokens, self.said)
+            stop = self.state(self._turn).stop(self.said)
             return stop is not None and self._cut_before(*stop)
         if not self._stop:
             return False
@@ -271,5 +272,4 @@ class Transcript:
 
     def begun_stop(self) -> int:
         """The number of bytes at the end that may begin a stop string."""
-        ends = (n for stop in self._stop for n in range(1, len(stop)) if self.said.endswith(stop[:n]))
-        return max(ends, default=0)
+        return begun_stop(self.said, self._stop)

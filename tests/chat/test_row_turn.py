@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import pytest
 
 import structgen as sg
 from structgen.chat import call_format
-from structgen.chat.parser import CallEnded, TextPiece, TurnParser, TurnReader
-from structgen.chat.stopping import TurnReading
+from structgen.chat.parser import TextPiece, TurnReader
+from structgen.chat.row_turn import TurnReading
 from structgen.testing import scripted_chat
 from tests.support.tables import cases
 
@@ -20,7 +22,7 @@ def look(place: str) -> str:
     return place
 
 
-@pytest.mark.parametrize(("said", "stop", "text", "stopped"), cases("chat/stopping", "the_turn_ends_before", globals()))
+@pytest.mark.parametrize(("said", "stop", "text", "stopped"), cases("chat/row_turn", "the_turn_ends_before", globals()))
 def test_the_turn_ends_before_a_stop_string_of_its_text(said, stop, text, stopped):
     model = scripted_chat(said)
     options = {"parallel": True, "details": True, "limits": sg.Limits(200, stop=stop)}
@@ -45,14 +47,14 @@ def test_the_place_is_the_same_wherever_tokens_are_cut():
     text = "Wait: <tool halt" + CALL
     tokens = model.tokenizer.encode(text)
     assert len(tokens) == len(text)
-    for step in (1, 2, 7, len(tokens)):
-        reading = TurnReading(TurnReader(format_, schemas, **options), model.vocabulary, has_text=True, has_value=False)
-        for end in [*range(step, len(tokens), step), len(tokens)]:
-            place = reading.stop(tokens[:end], text[:end].encode())
-            assert place == ((12, "halt") if end >= 16 else None)
-        assert reading.stop(tokens[:9], b"Wait: <to") is None  # it has gone back
-    events = [event for char in text for event in TurnParser(format_, schemas, **options).feed(char)]
-    assert not any(isinstance(event, CallEnded) for event in events)
-    reading = TurnParser(format_, schemas, **options)
-    assert "".join(e.text for e in reading.feed(text) if isinstance(e, TextPiece)) == "Wait: <tool "
-    assert (reading.stopped, reading.finish()) == ("halt", [])
+    reading = TurnReading(TurnReader(format_, schemas, **options), model.vocabulary, has_text=True, has_value=False)
+    state = reading.start(())
+    for end in range(len(tokens) + 1):
+        for each in (state, reading.read(reading.start(()), tokens[:end])):
+            assert each.stop(text[:end].encode()) == ((12, "halt") if end >= 16 else None)
+        state = reading.feed(state, tokens[end], model.vocabulary.token(tokens[end])) if end < len(tokens) else state
+    reader = TurnReader(format_, schemas, **options)
+    for pieces in (text, [text]):
+        whole = reader.finish(reduce(reader.feed, pieces, reader.start))
+        assert whole.events() == [TextPiece("Wait: <tool ")]
+        assert whole.stopped == "halt"
