@@ -36,7 +36,7 @@ class ByteMachine(Protocol):
         ...
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class MachinePart(Part):
     """A byte machine in the tables: one state for each of its own."""
 

@@ -2,7 +2,8 @@
 
 A *part* is a language with an automaton of its own, which is entered in the tables of the composition. A part is over
 when a walk that began in frame 0 leaves this frame. A *plan* is a part, or several plans combined by `Series`,
-`Either`, `Loop`, `Switch` or `Unordered`. A `RulePlan` is a plan that may contain itself.
+`Either`, `Loop`, `Switch` or `Unordered`. A `RulePlan` is a plan that may contain itself. Plans share parts, so their
+`repr` shows none: it could be exponentially long.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class PartLimits(NamedTuple):
     temperature: float | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Entered:
     """A part in the tables of a composition.
 
@@ -94,14 +95,14 @@ class Part(ABC):
         """Enters the part in the tables of `automaton`, whose JSON automata are `families`."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Skips:
     """What may appear between the lexemes of a grammar, as white space: any number of texts of these languages."""
 
     languages: tuple[CharDfa, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RegularPart(Part):
     """A regular language over code points, in UTF-8.
 
@@ -150,7 +151,7 @@ def first_bytes(language: CharDfa, going_on: npt.NDArray[np.bool_]) -> frozenset
     return frozenset(np.flatnonzero(going_on[kinds]).tolist()) | frozenset(range(0xC2, 0xF5) if beyond else ())
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class JsonValue(Part):
     """A JSON value. Of its complete texts, only numbers may continue.
 
@@ -181,7 +182,7 @@ class JsonValue(Part):
         return Entered(start, extends, NUMBER_STARTS, self.root, family, nonempty=True, limits=self.limits)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Quoted(Part):
     """The quotes of a source. `maximum`: the longest length in characters."""
 
@@ -195,7 +196,7 @@ class Quoted(Part):
         return Entered(start, bounded=self.maximum is not None, value=True, nonempty=True)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Texts(Part):
     """One of several texts. The outcome is the index of the text.
 
@@ -221,21 +222,21 @@ class Texts(Part):
         automaton.tables.ranges(state, (), miss=(POP, outcome, 0))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Series:
     """The plans in this order."""
 
     items: tuple[Plan, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Either:
     """Any one of the plans."""
 
     items: tuple[Plan, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Loop:
     """A plan, `minimum` to `maximum` times (None: without a bound), with `separator` between two of them."""
 
@@ -250,7 +251,7 @@ class Loop:
         return self.item if self.separator is None else Series((self.separator, self.item))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Switch:
     """One of several texts, each with the plan that follows it.
 
@@ -265,7 +266,7 @@ class Switch:
     plans: tuple[Plan, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Unordered:
     """Members in any order, each at most once.
 
@@ -306,7 +307,7 @@ class Unordered:
         return self._states[taken]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class RulePlan:
     """A plan with a name, which may contain itself. `body` is set when all rules of a grammar are there.
 
@@ -339,7 +340,7 @@ def by_text(plans: Mapping[bytes, Plan]) -> Plan:
     return Switch(texts, tuple(Either((plan, by_text(longer))) if longer else plan for _, plan, longer in cases))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class NestedPart(Part):
     """A part that is made of a plan."""
 

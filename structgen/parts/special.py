@@ -21,7 +21,7 @@ from structgen.regular.chardfa import CharDfa, combine
 from structgen.vocabulary.vocabulary import special_text
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Special(Part):
     """One special token.
 
@@ -41,7 +41,7 @@ class Special(Part):
         return Entered(_spelled(automaton, [self.spelling]), frozenset(), nonempty=True)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class StoppedText(Part):
     """Text that ends with one of several stops; at least one of them is a special token.
 
@@ -81,7 +81,7 @@ class StoppedText(Part):
         return replace(self, tokens=kept) if kept else RegularPart(self.closed, self.maximum, limits=self.limits)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Fixed(Part):
     """One fixed text. Its states are made when a generated text reaches it, because few of a hundred tools are called.
 

@@ -31,6 +31,8 @@ DEAD, UNKNOWN = 0, 1
 of the states of bound phrases in which only single tokens are judged."""
 MAX_POSITIONS = 4096
 """The most positions or states of bound phrases whose rows are kept; each takes a kilobyte."""
+MAX_CODE = np.iinfo(np.int64).max
+"""The largest code of a combination of a position and states."""
 
 
 class PhraseRoom:
@@ -55,9 +57,13 @@ class PhraseRoom:
         ids = ids_of(allowed)
         ids = ids[nodes_of[ids] >= 0]
         nodes = nodes_of[ids]
-        code = where[nodes].astype(np.int64) * len(self._bound) + bound[nodes]
+        code, span = where[nodes].astype(np.int64) * len(self._bound) + bound[nodes], len(self._positions)
+        span *= len(self._bound)
         for table, each in zip(self._tables, states, strict=True):
-            code = code * len(table.next) + each[nodes]
+            if span * len(table.next) > MAX_CODE:  # the codes that occur are numbered
+                code = np.unique(code, return_inverse=True)[1].ravel()
+                span = len(code)
+            code, span = code * len(table.next) + each[nodes], span * len(table.next)
         _, first, index = np.unique(code, return_index=True, return_inverse=True)
         is_lost, leaves = np.zeros((2, len(first)), np.bool_)
         for number, node in enumerate(nodes[first].tolist()):

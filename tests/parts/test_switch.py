@@ -10,7 +10,8 @@ import pytest
 
 from structgen.constraints.basic import Regex
 from structgen.constraints.compositions import Composable, Repeat, Sequence, Union
-from structgen.parts.parts import by_text
+from structgen.parts.parts import Plan, Series, by_text
+from structgen.parts.special import Fixed
 from tests.support.matching import accepts, byte_vocabulary, plain_verdict, rich_vocabulary, takes_exactly
 from tests.support.planned import Planned
 from tests.support.tables import cases
@@ -71,3 +72,11 @@ def test_random_walks_end_in_texts_of_the_switch(seed):
     text = random_walk(constraint.compile(rich_vocabulary()), seed, check=20)
     assert re.match(rb"(get|get_all|put-)[\[0-9-]", text)
     assert accepts(constraint, text)
+
+
+def test_a_plan_of_shared_parts_is_shown_in_a_line() -> None:
+    """An error report of 2^64 parts would never end."""
+    plan: Plan = Fixed("a")
+    for _ in range(64):
+        plan = Series((plan, plan))
+    assert len(repr(plan)) < 200

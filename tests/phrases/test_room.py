@@ -44,7 +44,9 @@ def constraint(chance: random.Random) -> Any:
 
 
 @pytest.mark.parametrize("seed", range(36))
-def test_all_tokens_are_judged_as_each_is(seed: int) -> None:
+def test_all_tokens_are_judged_as_each_is(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    if seed % 3 == 0:  # the codes of combinations are numbered again, as those of eight long phrases are
+        monkeypatch.setattr("structgen.phrases.room.MAX_CODE", 1 << 12)
     chance, given = random.Random(seed), PHRASES if seed < 24 else PHRASES + BOUND + BOUND
     vocabulary = Vocabulary.from_tokenizer(byte_level_bpe(TEXTS * 3, 400)) if seed % 2 else rich_vocabulary()
     grammar, found = constraint(chance).compile(vocabulary), 0

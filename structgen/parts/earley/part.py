@@ -260,7 +260,7 @@ def _may_be_empty(part: Part) -> bool:
     return isinstance(part, RegularPart) and bool(part.language.final[1:2] and part.language.final[1])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class GrammarPart(NestedPart):
     """The texts of a grammar, whose plan may contain itself."""
 
