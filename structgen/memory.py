@@ -16,13 +16,16 @@ from types import FrameType, TracebackType
 from typing import ParamSpec, TypeVar
 
 from structgen.errors import LimitExceeded
-from structgen.patience import check_patience
+from structgen.patience import Patience, check_patience
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 MAX_BYTES = 64 << 20
 """The most bytes of one constraint, with the arrays at work on it."""
+MAX_SECONDS = 10.0
+"""The most seconds of CPU time in which a constraint is compiled. What has no bound of its own ends by this one."""
+_TOO_SLOW = "compiling the constraint takes more than {:g} s of CPU time; simplify it"
 BYTES_OF_NODE, BYTES_OF_STATE, BYTES_OF_KEY = 512, 512, 192
 """Estimates, with the entries of the dictionaries that hold them: of a node or shape of a schema; of a state that is
 written by a function of its own, or asks a check; of one progress through a container in the key of a state."""
@@ -100,11 +103,15 @@ def spend(size: int) -> None:
         _thread.memory.spend(size)
 
 
-def afford(size: int) -> None:
-    """Raises LimitExceeded where arrays of so many bytes, to be freed again, are too large beside what is held."""
+def afford(size: int, of: str = "the constraint") -> None:
+    """Raises LimitExceeded where arrays of so many bytes, to be freed again, are too large beside what is held.
+
+    Args:
+        of: whose they are, for the message.
+    """
     check_patience()
     if size > affordable():
-        raise _exceeded()
+        raise _exceeded(of)
 
 
 def affordable() -> int:
@@ -113,15 +120,16 @@ def affordable() -> int:
 
 
 def bounded(compile_: Callable[P, T]) -> Callable[P, T]:
-    """A function that compiles a constraint, with a `Memory` of its own unless it is a part of another compilation."""
+    """A function that compiles a constraint within `MAX_SECONDS`, with a `Memory` of its own unless it is a part of
+    another compilation."""
 
     @wraps(compile_)
     def within(*args: P.args, **options: P.kwargs) -> T:
-        with counted(current_memory()):
+        with Patience(MAX_SECONDS, work=_TOO_SLOW), counted(current_memory()):
             return compile_(*args, **options)
 
     return within
 
 
-def _exceeded() -> LimitExceeded:
-    return LimitExceeded(f"the constraint takes more than {MAX_BYTES >> 20} MB of memory; simplify it")
+def _exceeded(of: str = "the constraint") -> LimitExceeded:
+    return LimitExceeded(f"{of} takes more than {MAX_BYTES >> 20} MB of memory; simplify it")

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.memo import BoundedCache, kept_in
+from structgen.memory import afford
 from structgen.regular.chardfa_kernels import ALL, EVERY, FAR, NO_LONGEST, SOME, fewest_steps, longest_length, product
 from structgen.regular.minimise import tidy
 from structgen.regular.regex.charsets import SURROGATES
@@ -34,6 +35,9 @@ _OBJECTS = 3_000
 """The bytes of an automaton's objects and of its outline. Of a range of integers they are three times the arrays."""
 _GROUP = 32
 """The most sets that are combined at a time."""
+_BYTES_OF_LETTER, _BYTES_AT_ONCE = 150, 16 << 20
+"""What a letter of words takes until their automaton is minimal, besides its row of a table; and what words take that
+are put into one trie."""
 _JointFinals: TypeAlias = Callable[[NDArray[np.bool_], NDArray[np.int64]], "list[int]"]
 
 
@@ -217,28 +221,52 @@ def numbered(strings: Sequence[str]) -> CharDfa:
 
 
 def _marked(strings: Iterable[tuple[str, int]]) -> CharDfa:
-    """Exactly these strings, each with its `final`: their trie, made minimal."""
-    text = [(word, mark) for word, mark in strings if word.isascii() or not _SURROGATE.search(word)]
-    codes = np.frombuffer("".join([word for word, _ in text]).encode("utf-32-le"), np.int32).astype(np.int64)
+    """Exactly these strings, each with its `final`."""
+    return _minimal(sorted((word, mark) for word, mark in strings if word.isascii() or not _SURROGATE.search(word)))
+
+
+def _minimal(words: list[tuple[str, int]]) -> CharDfa:
+    """The minimal automaton of some words in their order: of half of them at a time, where their trie would be large.
+
+    Raises:
+        LimitExceeded: one word is too long.
+    """
+    letters, width = sum(len(word) for word, _ in words), len(set[str]().union(*(word for word, _ in words))) + 1
+    size, middle = letters * (_BYTES_OF_LETTER + 8 * width), len(words) // 2
+    if size <= _BYTES_AT_ONCE or not middle:
+        afford(size, of=f"a text of {letters:,} characters")
+        return _of_trie(words)
+    first, second = _minimal(words[:middle]), _minimal(words[middle:])
+    finals = np.array(first.final), np.array(second.final)
+
+    def final(_: NDArray[np.bool_], states: NDArray[np.int64]) -> list[int]:
+        return np.maximum(finals[0][states[:, 0]], finals[1][states[:, 1]]).tolist()  # type: ignore[no-any-return]
+
+    # Words of both halves share no more beginnings than the last of the first half has.
+    return _product((first, second), SOME, final, 2 * (len(first.final) + len(second.final)))
+
+
+def _of_trie(words: list[tuple[str, int]]) -> CharDfa:
+    """Their trie, made minimal."""
+    codes = np.frombuffer("".join([word for word, _ in words]).encode("utf-32-le"), np.int32).astype(np.int64)
     chars, letters = np.unique(codes, return_inverse=True)
     starts = np.unique(np.concatenate((np.zeros(1, np.int64), chars, chars + 1)))
     starts = starts[starts <= 0x10FFFF]
     classes = np.zeros(starts.size, np.int32)
     classes[np.searchsorted(starts, chars)] = np.arange(1, chars.size + 1)
-    edges, final = _trie([word for word, _ in text], [mark for _, mark in text])
+    edges, final = _trie([word for word, _ in words], [mark for _, mark in words])
     table = np.zeros((len(final), chars.size + 1), np.int32)
     table[edges[0], letters[edges[1]] + 1] = edges[2]
     return tidied(starts.astype(np.int32), classes, table, final)
 
 
 def _trie(words: list[str], marks: list[int]) -> tuple[NDArray[np.int64], list[int]]:
-    """The trie of words: int64[3, edges], for each edge its state, the index of its letter in the words written one
-    after another, and the state it leads to; and the mark of each state, of which the first is dead."""
+    """The trie of words in their order: int64[3, edges], for each edge its state, the index of its letter in the words
+    written one after another, and the state it leads to; and the mark of each state, of which the first is dead."""
     starts = list(accumulate(map(len, words), initial=0))
     edges = np.empty((3, starts[-1]), np.int64)
     path, last, final, done = np.ones(max(map(len, words), default=0) + 1, np.int64), "", [0, 0], 0
-    for index in sorted(range(len(words)), key=words.__getitem__):  # after each other, words share their beginnings
-        word, start = words[index], starts[index]
+    for index, (word, start) in enumerate(zip(words, starts, strict=False)):  # neighbours share their beginnings
         shared = len(commonprefix((last, word)))  # noqa: RUF071 - character by character, as it is meant
         new = len(word) - shared
         path[shared + 1 : len(word) + 1] = np.arange(len(final), len(final) + new)

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structgen.kernels import Rows, inner_kernel, kernel
+from structgen.memory import afford
 from structgen.regular.interning import zeros
 
 Int32 = NDArray[np.int32]
@@ -44,6 +45,7 @@ def tidy(bounds: Int32, classes: Int32, next_: Int32, final: Int32, kinds: int) 
     """
     states, width = next_.shape
     size = max(states, int(np.count_nonzero(next_)), kinds, width) + 2
+    afford(4 * (SPARE * size + states * width), of=f"an automaton of {states:,} states")
     spare, small = zeros((SPARE, size), np.int32), zeros((states + 1, width), np.int32)
     accepts, intervals = np.zeros(states + 1, np.int32), np.empty((2, len(bounds)), np.int32)
     count, width, kept = _tidy(bounds, classes, next_, final, kinds, spare, small, accepts, intervals)

@@ -165,6 +165,25 @@ def test_large_enumerations_share_their_endings() -> None:
     assert not dfa.matches("item-05000-suffix")
 
 
+@given(st.lists(st.text("abcé\U0001f600", max_size=9), max_size=40))
+def test_words_put_together_by_halves_are_the_same_automaton(strings: list[str]) -> None:
+    whole = numbered(sorted(set(strings)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chardfa, "_BYTES_AT_ONCE", 300)
+        halves = numbered(sorted(set(strings)))
+    assert halves.final == whole.final
+    for array in ("bounds", "classes", "next"):
+        assert np.array_equal(getattr(halves, array), getattr(whole, array))
+
+
+def test_long_words_take_the_memory_of_their_automaton() -> None:
+    """A million letters of a hundred words took 1.4 GB."""
+    words = [f"{i}-" + "x" * 10_000 for i in range(100)]
+    assert len(literals(words).final) < 11_000
+    with pytest.raises(LimitExceeded, match="a text of 3,000,000 characters takes more than 64 MB"):
+        literals(["x" * 3_000_000, "b"])
+
+
 def test_limits_name_themselves() -> None:
     """Too many states is an error, not a long wait."""
     with pytest.raises(LimitExceeded, match="50,000 automaton states"):
