@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from time import thread_time
 from typing import NamedTuple
 
 from structgen.automaton.machine import Automaton
@@ -33,10 +34,13 @@ MAX_GOTOS = 8
 """The number of states in a chain of gotos that are searched for the bytes that the first of them takes."""
 MAX_NODES = 30_000
 """The number of nodes that one search may visit."""
-MAX_PUSHED = 200_000
-"""The number of entries that one search may queue: the exits of a callee go to all its callers."""
+BYTES_OF_ENTRY = 320
+"""An estimate of an entry of a queue, with its node and text. A search may queue as many as the constraint has memory
+left for: the exits of a callee go to all its callers."""
 LOOK_EVERY = 4
 """The number of nodes between two checks of the time limit."""
+MAX_SECONDS, LEAST_SECONDS = 4.0, 0.05
+"""The CPU seconds of a search. Each that gives up leaves a quarter of its time to those that follow, or the least."""
 MAX_LEARNED = 1024
 """Of the nodes on the path of an exit those remember it that have at most this many bytes to go, and its start."""
 _PREFERRED = tuple(b"a0 ")
@@ -111,11 +115,12 @@ class KnownExits:
 
     Attributes:
         refused: has a search come to a state that cannot be written, and gone round it?
+        seconds: of CPU time that a search may take.
     """
 
     def __init__(self, automaton: Automaton) -> None:
         self.automaton = automaton
-        self.refused = False
+        self.refused, self.seconds = False, MAX_SECONDS
         self.first: BoundedCache[FrameNode, Exit] = BoundedCache(MAX_EXITS)
         self._counts: dict[int, bool] = {}  # by hand: states are written once
 
@@ -164,6 +169,7 @@ class _NodeSearch:
     # For each visited node: the node before, the text between them, and whether that text is doubted.
     came: dict[FrameNode, tuple[FrameNode | None, Rope, bool]] = field(default_factory=dict)
     exits: list[Exit] = field(default_factory=list)
+    by_outcome: dict[int, list[Exit]] = field(default_factory=dict)  # the same ones
     # State and barred bytes -> the lowest counter with which they were visited, see `_is_covered`.
     counted: dict[tuple[int, int], int] = field(default_factory=dict)
     # Functions that are called with each exit, and return whether they want another one.
@@ -208,10 +214,10 @@ class FrameSearch:
         A search can be run again with a higher limit.
 
         Raises:
-            NoWayOut: the search has visited too many nodes.
+            NoWayOut: the search has visited too many nodes, or taken too long.
             LimitExceeded: the row has used up its time. Stopped: its call must end.
         """
-        queue, look = self._queue, 0
+        queue, look, until = self._queue, 0, thread_time() + self._known.seconds
         while queue and not self._done and queue[0][0] <= limit:
             key, negated, _, frame, node, before, piece, doubted = heappop(queue)
             if node in frame.came:
@@ -222,10 +228,13 @@ class FrameSearch:
                 self._exit(frame, node, before)
             else:
                 self._visited += 1
-                if self._visited > MAX_NODES or self._pushed > MAX_PUSHED:
+                if self._visited > MAX_NODES or BYTES_OF_ENTRY * self._pushed > self._automaton.memory.left:
                     raise NoWayOut(key)
                 if self._pushed >= look:
                     check_patience()
+                    if thread_time() > until:
+                        self._known.seconds = max(self._known.seconds / 4, LEAST_SECONDS)
+                        raise NoWayOut(key)
                     look = self._pushed + LOOK_EVERY
                 frame.came[node] = before, piece, doubted
                 self._visit(frame, node, -negated)
@@ -290,7 +299,9 @@ class FrameSearch:
             self._call(frame, node, cost, (a, 0, taken), b)
         elif action & 3 == POP:
             bare = Exit(EMPTY, a, taken, False)
-            if not any(_serves_as_well(earlier, bare) for earlier in frame.exits if not earlier.doubted):
+            if not any(
+                _serves_as_well(earlier, bare) for earlier in frame.by_outcome.get(a, ()) if not earlier.doubted
+            ):
                 self._exit(frame, frame.continued(node, bare), node)
 
     def _is_covered(self, frame: _NodeSearch, node: FrameNode, state: int) -> bool:
@@ -353,8 +364,10 @@ class FrameSearch:
             inner.parked.clear()
 
     def _exit(self, frame: _NodeSearch, exit_: Exit, last: FrameNode | None) -> None:
-        if any(_serves_as_well(earlier, exit_) for earlier in frame.exits):
+        earlier = frame.by_outcome.setdefault(exit_.outcome, [])
+        if any(_serves_as_well(each, exit_) for each in earlier):
             return
+        earlier.append(exit_)
         if not frame.exits:
             self._known.learn(frame.start, exit_)
             if not exit_.doubted:
@@ -378,9 +391,8 @@ class FrameSearch:
 
 
 def _serves_as_well(earlier: Exit, exit_: Exit) -> bool:
-    """Is an exit useless because of an earlier one, which costs no more?"""
-    certain = exit_.doubted or not earlier.doubted
-    return certain and earlier.outcome == exit_.outcome and not earlier.barred & ~exit_.barred
+    """Is an exit useless because of an earlier one with the same outcome, which costs no more?"""
+    return (exit_.doubted or not earlier.doubted) and not earlier.barred & ~exit_.barred
 
 
 def _one_of(free: int) -> int:

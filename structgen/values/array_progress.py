@@ -13,11 +13,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import add
 from typing import Any, NamedTuple, TypeVar
 
 from structgen.values.finite import FEW, FewValues
 from structgen.errors import LimitExceeded
 from structgen.memo import Numbering, cached_method
+from structgen.memory import BYTES_OF_KEY, spend
 from structgen.schema.algebra import Algebra
 from structgen.schema.normal import Arrays, Contains, Node
 
@@ -98,6 +100,17 @@ class ArrayPlan:
     simple: bool
 
 
+NONE, MORE, FULL = range(3)
+"""What a `contains` rule counts of the next item: nothing that matters; the item, if it satisfies the rule; nothing,
+since the rule allows no more."""
+
+
+def _counting(rule: Contains, got: int) -> int:
+    if rule.maximum is None:
+        return NONE if got >= rule.minimum else MORE
+    return MORE if got < rule.maximum else FULL
+
+
 class ItemSteps:
     """The options of arrays, for one schema."""
 
@@ -157,26 +170,39 @@ class ItemSteps:
         after = min(index + 1, plan.enough)
         if plan.simple:
             return [(node, progress if after == index else Items(progress.lane, arrays, after))]
-        steps = [(node, progress._replace(next_index=after))]
-        for k, each in enumerate(arrays.contains):
-            if index >= each.start:
-                steps = [step for before in steps for step in self._contained(k, each, *before)]
-                if len(steps) > MAX_OPTIONS:
-                    raise LimitExceeded(f"one item may meet more than {MAX_OPTIONS} combinations of contains rules")
+        counts = zip(arrays.contains, progress.got, strict=True)
+        states = tuple(NONE if index < each.start else _counting(each, got) for each, got in counts)
+        steps = [
+            (item, progress._replace(next_index=after, got=tuple(map(add, progress.got, counted))))
+            for item, counted in self._combinations(node, arrays, states)
+        ]
         if not (plan.few or plan.compared):
             return steps
         return [option for step in steps for option in self._by_value(node, *step, few=plan.few)]
 
-    def _contained(self, k: int, each: Contains, node: Node, after: Items) -> Iterator[tuple[Node, Items]]:
-        """An item that satisfies the rule `each`, and one that does not. Once the count does not matter, any item."""
-        got = after.got[k]
-        if each.maximum is None and got >= each.minimum:
-            yield node, after
-            return
-        if each.maximum is None or got < each.maximum:
-            counted = (*after.got[:k], got + 1, *after.got[k + 1 :])
-            yield self._algebra.node(node, each.value), after._replace(got=counted)
-        yield node if each.maximum is None else self._algebra.node(node, self._algebra.negation(each.value)), after
+    @cached_method
+    def _combinations(self, node: Node, arrays: Arrays, states: tuple[int, ...]) -> list[tuple[Node, tuple[int, ...]]]:
+        """For each combination of `contains` rules that an item may meet: its schema, and what each rule counts of it.
+
+        An item satisfies a rule first, and then does not. Once the count of a rule does not matter, any item will do.
+
+        Raises:
+            LimitExceeded: they are more than `MAX_OPTIONS`.
+        """
+        items: list[tuple[Node, tuple[int, ...]]] = [(node, ())]
+        for each, state in zip(arrays.contains, states, strict=True):
+            after: list[tuple[Node, tuple[int, ...]]] = []
+            for item, counted in items:
+                if state == MORE:
+                    after.append((self._algebra.node(item, each.value), (*counted, 1)))
+                bounded = state != NONE and each.maximum is not None
+                other = self._algebra.node(item, self._algebra.negation(each.value)) if bounded else item
+                after.append((other, (*counted, 0)))
+            items = after if state == NONE else [step for step in after if step[0].needs() or step[0].shapes]
+            spend(BYTES_OF_KEY * len(items))
+            if len(items) > MAX_OPTIONS:
+                raise LimitExceeded(f"one item may meet more than {MAX_OPTIONS} combinations of contains rules")
+        return items
 
     def _by_value(self, place: Node, node: Node, after: Items, *, few: bool) -> Iterator[tuple[Node, Items]]:
         """An item that may equal an earlier one: an option for each listed value, and one for all other values.
@@ -236,6 +262,8 @@ class ItemSteps:
             return True
         if longest is not None and progress.arrays.min_items > longest:
             return False
+        if (yield from self._closes_by_repeating(progress)):
+            return True
         path, steps, seen = [progress], [self._steps(progress)], {progress}
         while steps:
             for node, after in steps[-1]:
@@ -252,3 +280,31 @@ class ItemSteps:
                 steps.pop()
                 known[path.pop()] = False
         return False
+
+    def _closes_by_repeating(self, progress: Items) -> Asking[bool]:
+        """Can the array be closed after one option as many times as it helps, then another? False if this is not told.
+
+        A search in single steps would take a million of them for a rule that a million items must satisfy.
+        """
+        arrays, plan = progress.arrays, self.plan(progress.arrays)
+        index, got = progress.next_index, progress.got
+        if (
+            arrays.unique
+            or arrays.repeated
+            or index < max(len(arrays.prefix), *(each.start for each in arrays.contains))
+        ):
+            return False
+        while not (here := progress._replace(next_index=min(index, plan.enough), got=got)).may_close:
+            lacking = [each.minimum - count for each, count in zip(arrays.contains, got, strict=True)]
+            for node, after in self.options(here):
+                counted = [k for k, count in enumerate(after.got) if count > got[k]]
+                useful = [lacking[k] for k in counted if lacking[k] > 0]
+                times = min(useful, default=0 if max(lacking) > 0 else arrays.min_items - index)
+                rooms = [each.maximum - got[k] for k in counted if (each := arrays.contains[k]).maximum is not None]
+                times = min([times, *rooms] if plan.maximum is None else [times, plan.maximum - index, *rooms])
+                if times > 0 and not (yield node):
+                    index, got = index + times, tuple(c + times * (k in counted) for k, c in enumerate(got))
+                    break
+            else:
+                return False
+        return True

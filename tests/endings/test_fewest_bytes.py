@@ -299,6 +299,24 @@ def test_what_names_owe_at_least_leaves_no_shorter_end_out(
     assert found[0] == found[1]
 
 
+def test_a_search_that_takes_too_long_gives_up_and_leaves_less_time_to_others() -> None:
+    schema = {"type": "array", "items": {"enum": [f"v{i}" for i in range(20)]}, "uniqueItems": True, "minItems": 20}
+    automaton = JsonSchema(schema).automaton()
+    distances = Distances(automaton)
+    distances.known.seconds = 0.1
+    with pytest.raises(NoWayOut) as given_up:
+        distances.end(automaton.start)
+    assert given_up.value.least is not None
+    assert distances.known.seconds == 0.05
+
+
+def test_an_enum_of_many_objects_has_an_end() -> None:
+    """Each object is an exit of its own, which was compared with all others."""
+    schema = {"enum": [{"a": i, "b": f"t{i}", "c": [i, {"d": i}]} for i in range(300)]}
+    grammar = JsonSchema(schema).compile(byte_vocabulary())
+    assert Closing.of(grammar).cost(grammar.start) == len('{"a": 0, "b": "t0", "c": [0, {"d": 0}]}')
+
+
 def test_a_hundred_names_that_owe_another_cost_seconds_at_most() -> None:
     """The end from within a name was looked for behind each of two hundred: 16 s for one byte."""
     grammar = JsonSchema(pairs(100)).compile(byte_vocabulary())
