@@ -25,8 +25,9 @@ QUOTED = 200
 """The most characters of one text that a message quotes."""
 
 
-_OBEYED = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Control characters other than the tab, marks that turn the direction of a text, and halves of surrogate pairs."""
+_OBEYED = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ud800-\udfff]")
+"""Control characters other than the tab, other ends of lines, marks that turn the direction of a text, and halves of
+surrogate pairs."""
 
 
 def printable(text: str) -> str:

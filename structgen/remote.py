@@ -192,7 +192,9 @@ class RemoteRequest:
 
 def _answer(read: Callable[[str], Any], portable_: Portable | None, choice: ReplyChoice) -> Any:
     """The value of an answer. `portable_`: the schema that a provider was sent instead."""
-    text = choice.text
+    text, calls = choice.text, choice.message and choice.message.tool_calls
+    if calls and not text:
+        raise RunError(f"the endpoint called {quoted(calls[0].function.name)}, and was offered no tools")
     return read(text if portable_ is None else json.dumps(portable_.restore(json.loads(text))))
 
 

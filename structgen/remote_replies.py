@@ -106,6 +106,13 @@ class CalledTool(BaseModel):
     id: Loose[str] = None
 
 
+def _with_calls(message: Any) -> Any:
+    """Some servers send one call in the field `function_call`, as OpenAI's interface had it before `tool_calls`."""
+    if isinstance(message, dict) and not message.get("tool_calls") and message.get("function_call") is not None:
+        return {**message, "tool_calls": [{"function": message["function_call"]}]}
+    return message
+
+
 class Message(BaseModel):
     """The message of a choice."""
 
@@ -118,7 +125,7 @@ class Message(BaseModel):
 class ReplyChoice(BaseModel):
     """A choice of a chat completion."""
 
-    message: Message | None = None
+    message: Annotated[Message | None, BeforeValidator(_with_calls)] = None
     finish_reason: Loose[str] = None
     structgen: Loose[ToldOptions] = None
     error: Any = None

@@ -20,11 +20,11 @@ from structgen.errors import excerpt, printable
 from tests.support.tables import cases
 from tests.support.terminals import run_on_terminal
 
-COMMANDS = "\x1b[2J\x1b]0;title\x07\x9b31m\r\x08\x7f\u202eabc\ud800"
+COMMANDS = "\x1b[2J\x1b]0;title\x07\x9b31m\r\x08\x7f\u202eabc\u061c\u2028\ud800"
 
 
 def test_control_characters_are_shown_as_escapes_and_no_others():
-    assert printable(COMMANDS) == r"\x1b[2J\x1b]0;title\x07\x9b31m\r\x08\x7f\u202eabc\ud800"
+    assert printable(COMMANDS) == r"\x1b[2J\x1b]0;title\x07\x9b31m\r\x08\x7f\u202eabc\u061c\u2028\ud800"
     for text in ("a\tb", "né\u00a0日本🙂👩‍👧", "", "x" * 500):
         assert printable(text) == text
     assert printable_lines("a\n\x1bb\n") == "a\n\\x1bb\n"
@@ -41,7 +41,7 @@ def test_a_console_keeps_its_own_colours_and_escapes_those_of_texts():
     printed = file.getvalue()
     assert "\x1b[31mred " in printed
     assert printed.count(r"\x1b[2J") == 3
-    for code in ("\x1b[2J", "\x1b]", "\x9b", "\r", "\x08", "\x7f", "\u202e", "\ud800"):
+    for code in ("\x1b[2J", "\x1b]", "\x9b", "\r", "\x08", "\x7f", "\u202e", "\u061c", "\u2028", "\ud800"):
         assert code not in printed
 
 

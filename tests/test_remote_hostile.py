@@ -303,6 +303,9 @@ def test_what_a_vendors_error_says_is_told(error, told):
         assert re.search(rf"(answers \d+: |it says '){told}'?$", found), found
 
 
+CALLED = {"name": "get", "arguments": '{"place": "Oslo"}'}
+
+
 @pytest.mark.parametrize(
     ("change", "value", "error"),
     [({"finish_reason": "content_filter"}, None, "broke the answer off .content_filter."),
@@ -310,6 +313,9 @@ def test_what_a_vendors_error_says_is_told(error, told):
      ({"message": {"content": None, "refusal": "I cannot"}}, None, "the model refuses: I cannot"),
      ({"message": {"content": "a", "refusal": None}}, "a", None),
      ({"message": {"content": [{"type": "thinking", "thinking": []}, {"type": "text", "text": "a"}]}}, "a", None),
+     ({"message": {"content": None, "function_call": CALLED}}, None, "called 'get', and was offered no tools"),
+     ({"message": {"content": "", "tool_calls": [{"function": CALLED}]}}, None, "called 'get'"),
+     ({"message": {"content": "a", "function_call": None}}, "a", None),
      ({"message": {"content": "a", "reasoning": "hm"}}, "a", None)],
 )  # fmt: skip
 def test_an_answer_that_was_broken_off_is_none(change, value, error):

@@ -39,6 +39,7 @@ from structgen.batch_jobs.report import write_report
 from structgen.batch_jobs.rows import InputRow, source_of
 from structgen.batch_jobs.settings import BUDGET, MODEL
 from structgen.batch_jobs.tables import TABLES, arrow, write_table
+from structgen.documents.files import READERS
 from structgen.errors import OptionError, excerpt
 from structgen.trace.records import CUT
 
@@ -58,6 +59,11 @@ class Outcome(NamedTuple):
     text: str = ""  # that was generated
 
 
+OTHER_FORMATS = (
+    ".gz", *OTHERS, *READERS, ".txt", ".text", ".md", ".markdown", ".rst", ".html", ".htm", ".xml", ".json", ".yaml",
+    ".yml", ".toml", ".rtf", ".tex", ".log", ".db", ".sqlite",
+)  # fmt: skip
+"""Endings of files that hold something other than results."""
 SYNC_SECONDS = 1.0
 """Lines reach the system at once, and the disk at least so often."""
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
@@ -170,7 +176,7 @@ class JobFiles:
         self._redone = False
         self._stack = ExitStack()
         named = self._shown != "" and not self._shown.endswith((os.sep, "/")) and not os.path.isdir(self.places.out)
-        known = self.places.out.suffix.lower() not in (".gz", *OTHERS)
+        known = self.places.out.suffix.lower() not in OTHER_FORMATS
         require(named and known, "out", self._shown, "the name of a file in .jsonl, .csv, .tsv or .parquet")
         if self.places.out.suffix.lower() == ".parquet":
             arrow("out= in Parquet")

@@ -185,28 +185,46 @@ def require_fields(
     """Refuses a template, or names of fields to keep, that none of the first inputs can serve.
 
     Args:
-        complete: these inputs tell what others have; else only a text does.
+        complete: these inputs tell what others have; else only a text does, or a field of nearly the same name.
 
     Raises:
-        OptionError: the message names the field that is nearest.
+        OptionError: the message names the field that is nearest, or says why the template cannot be filled in.
     """
     rows = [row for row in rows if not row.error]
     if id_field != "id" and rows and not any(id_field in row.fields for row in rows):
         raise OptionError(f"id: no input has a field {quoted(id_field)}")
-    if not rows or not (complete or all(row.fields.keys() == {"text"} for row in rows)) or callable(prompt):
+    if not rows or callable(prompt):
         return
+    complete = complete or all(row.fields.keys() == {"text"} for row in rows)
     if all(row.given is not None for row in rows):
-        require(prompt is None, "prompt", prompt, "None: the inputs are chat messages or token ids, without fields")
+        require(
+            not complete or prompt is None,
+            "prompt",
+            prompt,
+            "None: the inputs are chat messages or token ids, without fields",
+        )
         return
     has = list(dict.fromkeys(name for row in rows for name in row.fields))
     plain = "text" if prompt is None and "messages" not in has else None
     wanted = [("prompt", name) for name in (_names(prompt) if isinstance(prompt, str) else filter(None, [plain]))]
     for option, name in [*wanted, *(("keep", name) for name in ([] if isinstance(keep, bool) else keep))]:
         near = nearest(name, has, 0.6)
-        if name not in has and (near or option == "prompt"):  # what is to be kept may be missing
+        if name not in has and (near or (complete and option == "prompt")):  # what is to be kept may be missing
             meant = f", did you mean {near}?" if near else ""
             there = ", ".join(map(quoted, has[:20])) or "none"
             raise OptionError(f"{option}: no input has a field {quoted(name)}{meant} (the fields: {there})")
+    unfillable = [error for row in rows if (error := _unfillable(prompt, row)) is not None]
+    if complete and len(unfillable) == len(rows):
+        raise unfillable[0]
+
+
+def _unfillable(template: Prompt, row: InputRow) -> OptionError | None:
+    """Why a template cannot be filled in with the fields of a row, none of which is missing, null or empty."""
+    try:
+        row.prompt(template)
+    except OptionError as error:
+        return error if error.__cause__ is not None else None
+    return None
 
 
 def source_of(row: InputRow) -> Any:

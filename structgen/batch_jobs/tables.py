@@ -18,9 +18,13 @@ Fields = dict[str, Any]
 
 CHUNK = 1024
 """Rows that are converted at once."""
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""With what a formula begins in some spreadsheet, also in full width."""
-NUMBER = re.compile(r"[+-][0-9]+([.,][0-9]+)*([eE][+-]?[0-9]+)?")
+_SIGN, _UNSEEN = (
+    r"[=+\-@\uff1d\uff0b\uff0d\uff20]",
+    r"\s\0-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u202a-\u206f\ufeff",
+)
+FORMULA = re.compile(rf"[\t\r\n]|[{_UNSEEN}]*[=+\-@\uff1d\uff0b\uff0d\uff20]")
+"""With what a formula begins in some spreadsheet: a sign, also in full width, or after characters that nobody sees."""
+NUMBER = re.compile(r" *[+-][0-9]+([.,][0-9]+)*([eE][+-]?[0-9]+)?")
 TABLES = ".csv", ".tsv", ".parquet"
 """The endings of tables."""
 
@@ -136,7 +140,7 @@ def _write_csv(
 def _escaped(value: Any) -> Any:
     """A cell that no spreadsheet executes. A text that is a number, as -5 or +1.5e3, is none of a formula's."""
     cell = _cell(value)
-    executed = isinstance(cell, str) and cell.startswith(FORMULA) and not NUMBER.fullmatch(cell)
+    executed = isinstance(cell, str) and FORMULA.match(cell) is not None and not NUMBER.fullmatch(cell)
     return f"'{cell}" if executed else cell
 
 

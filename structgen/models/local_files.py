@@ -46,7 +46,8 @@ def require_there(name: str, given: str | PathLike[str], shared: Mapping[str, An
         raise OptionError(f"{where}: {getattr(error, 'strerror', None) or excerpt(error)}") from error
     if isinstance(given, PathLike):
         raise OptionError(f"{where}: there is no such folder{_beside(path)}")
-    known = "" if name != "id_or_path" or "/" in given else nearest(given.lower(), (DEMO, *PACKAGED), 0.7)
+    bare = given.removeprefix("./").rstrip("/").lower()
+    known = "" if name != "id_or_path" or "/" in bare else nearest(bare, (DEMO, *PACKAGED), 0.7)
     if known and not _downloaded(given, shared):
         raise OptionError(f"{where}: there is no such folder; did you mean {known}? (on a hub: owner/name)")
     try:

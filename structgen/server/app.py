@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structgen.errors import quoted
 from structgen.models.model import Model
 from structgen.server.asking import calls_refused
-from structgen.server.gate import MESSAGES, Gate, answer_with
+from structgen.server.gate import MESSAGES, Gate, answer_with, with_origin_form
 from structgen.server.messages_wire import CountRequest, MessagesRequest
 from structgen.server.observing import Exchange, request_id
 from structgen.server.problems import Problem, client_gone
@@ -281,6 +281,7 @@ class _RequestIds:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        scope = with_origin_form(scope)
         id_ = request_id(Headers(scope=scope).get(ID_HEADER))
         scope.setdefault("state", {})["id"] = id_
 

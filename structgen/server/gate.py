@@ -15,6 +15,7 @@ from structgen.server.problems import Problem
 from structgen.server.settings import Settings
 
 _HOST = re.compile(r"(\[[\da-f]*:[\da-f:.]*\]|[\w.-]+)(:\d{0,5})?", re.IGNORECASE)
+_ADDRESS = re.compile(r"https?://([^/]*)(/.*)?", re.IGNORECASE | re.DOTALL)
 _JSON = re.compile(r"application/([\w.-]+\+)?json", re.IGNORECASE)
 MESSAGES = "/v1/messages"
 """The route of Anthropic's interface. Its errors have another form, and its clients read the id from `request-id`."""
@@ -33,6 +34,20 @@ def answer_with(problem: Problem, path: str, **headers: str) -> Response:
     """Returns the answer that tells a client of this route a problem."""
     body = problem.message_body if path.startswith(MESSAGES) else problem.body
     return JSONResponse(body, problem.status, headers={**(problem.headers or {}), **headers})
+
+
+def with_origin_form(scope: Scope) -> Scope:
+    """A request with its target as a path, also if a client sent a whole address (RFC 9112, section 3.2.2).
+
+    The host of the address takes the place of the header's.
+    """
+    address = _ADDRESS.fullmatch(scope["path"]) if scope["type"] == "http" else None
+    if address is None:
+        return scope
+    headers = [(name, value) for name, value in scope["headers"] if name != b"host"]
+    path = address[2] or "/"
+    own = {"path": path, "raw_path": path.encode(), "headers": [*headers, (b"host", address[1].encode("latin-1"))]}
+    return {**scope, **own}
 
 
 class Gate:
@@ -68,6 +83,10 @@ class Gate:
         if scope["method"] == "POST" and not (kinds and all(map(_JSON.fullmatch, kinds))):
             kind = quoted(", ".join(kinds)) if any(kinds) else "of no type"
             told = f"the body is {kind}: send it with Content-Type: application/json"
+            return Problem(415, told, "unsupported_media_type")
+        packed = [each for each in headers.getlist("content-encoding") if each.strip().lower() not in ("", "identity")]
+        if packed:
+            told = f"the body is packed ({quoted(', '.join(packed))}): send it without Content-Encoding"
             return Problem(415, told, "unsupported_media_type")
         return None
 

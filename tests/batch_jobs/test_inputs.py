@@ -335,9 +335,11 @@ def test_tables_of_results(tmp_path):
 
 
 FORMULAS = ["=HYPERLINK('http://evil')", "+1+1", "-2+3+cmd|' /C calc'!A0", "@SUM(1)", "\t=1", "\r=1", "\n=1", "=", "-",
-            "+x", "\uff1d1", "\uff0bx", "\uff0dx", "\uff20x"]  # fmt: skip
-HARMLESS = ["-5", "+33", "-1,234.50", "-1e-9", "a=1", " =1", "'=1", "", "x", "a\r=1", 5, -5, -0.5, None, True,
-            ["=1"], [{"a": "=1"}]]  # fmt: skip
+            "+x", "\uff1d1", "\uff0bx", "\uff0dx", "\uff20x", " =1", "\x0b=1", "\x00=1",
+            " \u200b\ufeff@x",
+            *(f"{blank}=1" for blank in "\x85\xa0\xad\u200b\u200f\u2028\u202e\u2060\u3000\ufeff")]  # fmt: skip
+HARMLESS = ["-5", "+33", "-1,234.50", "-1e-9", "a=1", " -5", " a", "\ufeffa", "'=1", "", "x", "a\r=1",
+            5, -5, -0.5, None, True, ["=1"], [{"a": "=1"}]]  # fmt: skip
 
 
 @pytest.mark.parametrize("ending", [".csv", ".tsv"])

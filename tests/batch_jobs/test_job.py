@@ -118,6 +118,9 @@ def test_what_can_work_for_no_input_is_raised(model, tmp_path):
     ):
         with pytest.raises(error):
             sg.extract_many(model, TEXTS, out=tmp_path / "o.jsonl", **options)
+    for ending in (".txt", ".md", ".html", ".json", ".xlsx", ".jsonl.gz", ".PDF"):
+        with pytest.raises(OptionError, match=r"[.]jsonl, [.]csv, [.]tsv or [.]parquet"):
+            sg.extract_many(model, TEXTS, Person, out=tmp_path / f"o{ending}")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -145,6 +148,11 @@ def test_fields_that_no_input_has_are_refused_before_anything_runs(tmp_path):
     for texts in (["a", "b"], (text for text in "ab")):
         with pytest.raises(OptionError, match="no input has a field 'txt', did you mean 'text'"):
             sg.extract_many(model, texts, {}, prompt="{txt}")
+    with pytest.raises(OptionError, match="no input has a field 'txxt', did you mean 'txt'"):
+        sg.extract_many(model, (row for row in rows), {}, prompt="{txxt}")
+    for template in ("{txt!z}", "{txt:zz}", "{txt.a}", "{txt[a]}"):
+        with pytest.raises(OptionError, match="the prompt cannot be filled in"):
+            sg.extract_many(model, rows, {}, prompt=template)
     with pytest.raises(OptionError, match=r"prompt=.*without fields"):
         sg.extract_many(model, [[1, 2], [3]], {}, prompt="{text}")
     job = sg.extract_many(model, rows, {}, prompt="{city}")

@@ -58,7 +58,8 @@ def test_a_name_close_to_a_folder_is_told_it(asked):
 
 
 @pytest.mark.parametrize(
-    ("name", "meant"), [("smolm2", "smollm2"), ("SmolLM", "smollm2"), ("dmeo", "demo"), ("dem o", "demo")]
+    ("name", "meant"),
+    [("smolm2", "smollm2"), ("SmolLM", "smollm2"), ("dmeo", "demo"), ("dem o", "demo"), ("./demo", "demo")],
 )
 def test_a_name_close_to_a_known_one_is_told_it_without_asking_the_hub(asked, name, meant):
     with pytest.raises(sg.OptionError, match=f"id_or_path='{name}'.*did you mean '{meant}'"):

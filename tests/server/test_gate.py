@@ -83,9 +83,27 @@ def test_a_body_is_json_and_says_so(model):
         assert b" 415 " in raw(server, without + BODY.encode())
         for two in (["Content-Type: text/plain"], ["Content-Type: text/plain", "Content-Type: application/json"]):
             assert b" 415 " in raw(server, head("/v1/completions", len(BODY), *two) + BODY.encode())
+        for encoding, status in (("gzip", 415), ("br, gzip", 415), ("x-any", 415), ("identity", 200), ("", 200)):
+            asks = {"Content-Type": "application/json", "Content-Encoding": encoding}
+            answer = fetch(server, "POST", "/v1/completions", BODY, **asks)
+            assert answer[0] == status
+            assert status == 200 or "Content-Encoding" in str(answer[2])
         preflight = {"Origin": "https://evil.example", "Access-Control-Request-Method": "POST"}
         _, headers, _ = fetch(server, "OPTIONS", "/v1/completions", **preflight)
         assert "access-control-allow-origin" not in headers
+
+
+def test_a_whole_address_is_a_target_whose_host_counts(model):
+    """It takes the place of the `Host` header, as RFC 9112 says."""
+    asked = {"http://localhost/v1/models": 200, "HTTP://127.0.0.1:8000/v1/models?a=b": 200, "http://localhost": 200,
+             "http://localhost?a": 200, "http://evil.example/v1/models": 403, "http:///v1/models": 403,
+             "http://localhost/http://localhost/v1/models": 404, "http://localhost//v1/models": 404}  # fmt: skip
+    with served(model, Settings(name="m")) as server:
+        for target, status in asked.items():
+            sent = f"GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
+            assert b" %d " % status in raw(server, sent)[:20], target
+        posted = head("http://localhost/v1/messages", len(BODY), "Connection: close") + BODY.encode()
+        assert b"request-id: " in raw(server, posted).replace(b"x-request-id", b"")
 
 
 def test_a_length_beside_chunks_is_refused(model):
