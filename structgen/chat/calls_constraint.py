@@ -268,7 +268,7 @@ class _MaskPlans(TurnPlans):
             schema = tool.arguments_schema
             schema = schema if source is None or not quotes(schema) else sourced(schema, dict(source.documents))
             plan = self._keyed.plan(schema, tool.name, self.rules.order)
-            if members_of(schema).unmasked:
+            if members_of(schema).unmasked or not _ROOT.isdisjoint(schema):
                 possible(json_values(schema, source=source).plan())
             return plan
         schema = tool.arguments_schema if tool.type is None else tool.type
@@ -298,6 +298,8 @@ class _MaskPlans(TurnPlans):
         return replace(Whitespace.FLEXIBLE, bound=bound)
 
 
+_ROOT = frozenset(("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "not", "if", "enum", "const"))
+"""Keywords with which the arguments of a tool may be no objects at all."""
 _FOLLOWED = 16
 """The number of tools whose arguments may come before the name."""
 
