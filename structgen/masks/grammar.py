@@ -201,6 +201,8 @@ class Matcher:
         if type(token_id) is int and 0 <= token_id < grammar.vocabulary.width and not self.finished:
             before = places[-1].position
             place = grammar.ways.get(before << TOKEN_BITS | token_id)
+            if place is None and grammar.budgets is None:
+                place = grammar.way(before, token_id)
         if place is not None:
             self._tokens[len(places) - 1 :] = (token_id,)
             places.append(place)
@@ -209,9 +211,14 @@ class Matcher:
 
     def take(self, tokens: Sequence[int]) -> int:
         """Accepts tokens up to the first one that is not allowed. Returns how many."""
-        places, ways = self._places, self.grammar.ways
+        places, grammar = self._places, self.grammar
         for count, token in enumerate(tokens):
-            place = None if self.finished else ways.get(places[-1].position << TOKEN_BITS | token)
+            place = None
+            if 0 <= token < grammar.vocabulary.width and not self.finished:
+                before = places[-1].position
+                place = grammar.ways.get(before << TOKEN_BITS | token)
+                if place is None and grammar.budgets is None:
+                    place = grammar.way(before, token)
             if place is not None:
                 self._tokens[len(places) - 1 :] = (token,)
                 places.append(place)
@@ -220,8 +227,7 @@ class Matcher:
         return len(tokens)
 
     def _takes_anew(self, token_id: int) -> bool:
-        """Accepts a token that no way leads to: the text, a depth or budgets decide, it ends the text, is refused, or
-        was not asked about yet."""
+        """Accepts a token that no way leads to: the text, a depth or budgets decide, it ends the text or is refused."""
         grammar, places = self.grammar, self._places
         try:
             token_id = index(token_id)
@@ -229,10 +235,6 @@ class Matcher:
             raise OptionError(f"token_id={quoted(token_id)}: expected a token's id, a whole number") from None
         if not self.finished and 0 <= token_id < grammar.vocabulary.width:
             before = places[-1].position
-            if grammar.budgets is None and (place := grammar.way(before, token_id)) is not None:
-                self._tokens[len(places) - 1 :] = (token_id,)
-                places.append(place)
-                return True
             position = grammar.advance(before, token_id)
             if position == ASKS:
                 position = grammar.follow(before, token_id, CheckAnswers(self.reading()))
