@@ -17,6 +17,7 @@ from structgen.testing import scripted_chat
 from tests.support.calling_models import TEMPLATES, random_chat
 from tests.support.calling_models import scripted_chat as chat_of
 from tests.support.tables import cases
+from tests.support.thinning import times
 
 pytestmark = pytest.mark.filterwarnings("ignore::structgen.errors.BudgetWarning")
 
@@ -200,7 +201,7 @@ def test_with_every_budget_a_call_is_that_of_the_script_or_is_not_made(says, cho
     if choice == "auto" and template != "hermes":
         assert whole in ([], [("write_file", {"path": "a", "content": "b c"})])  # special tokens are not in the script
     step = 2 if choice == "auto" else 25 if says == "bare" else 3  # that model goes on to its budget, which takes long
-    for budget in range(1, 150, step):
+    for budget in range(1, 150, step)[:: 3 // times(3)]:
         try:
             reply = sg.call(model, "?", TOOLS, limits=sg.Limits(budget), **options)
         except (BudgetExhausted, sg.OptionError):

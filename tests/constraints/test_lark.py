@@ -299,10 +299,10 @@ def test_what_begins_only_rules_that_never_end_does_not_follow(grammar):
             assert plain_verdict(matcher, text.encode()) == parses(parser, text), text
 
 
-def test_a_grammar_of_thousands_of_rules_at_one_place_is_read():
-    rules = [f"r{i}" for i in range(3_000)]
+def test_a_grammar_of_a_thousand_rules_at_one_place_is_read():
+    rules = [f"r{i}" for i in range(1_500)]
     grammar = "\n".join(["start: " + " | ".join(rules), *(f'{rule}: "{rule}"' for rule in rules)])
-    assert plain_verdict(Lark(grammar).compile(byte_vocabulary()), b"r2999")
+    assert plain_verdict(Lark(grammar).compile(byte_vocabulary()), b"r1499")
 
 
 READINGS = cases("constraints/lark", "READINGS", globals())

@@ -254,7 +254,7 @@ HARD: list[Any] = cases("decoding/refusals/budget", "HARD", globals())
 @pytest.mark.parametrize("schema", HARD, ids=lambda schema: next(iter(schema)))
 def test_tokens_over_several_values_are_of_use_at_the_least_budget(schema: Any, order: Any) -> None:
     grammar = sg.JsonSchema(schema, order=order).compile(vocabulary_of(PIECES))
-    for seed in range(3):
+    for seed in range(times(3)):
         check_budgets(grammar, schema, random.Random(seed), (0, 1, 2, 5))
 
 
