@@ -249,7 +249,8 @@ class Limits:
             bytes in an array. Pieces of more than 1,024 bytes are not looked for.
         max_items: the most items of an array.
         max_depth: the most arrays and objects inside each other: masks allow none that could only end deeper, unless
-            the schema requires it. Pydantic reads 200 levels of JSON, Python's `json` some 900.
+            the schema requires it; within a call of a tool the text ends, see `ToolCall.cut`. Pydantic reads 200 levels
+            of JSON, Python's `json` some 900.
         max_characters: the most bytes of a string or name, as it is written.
         exact_forwards: with `Sampling(exact=...)`, the forward passes of a row after which no further try is started;
             each try counts as at least one. Of the other limits only `max_new_tokens`, `stop` and `seconds` hold there.

@@ -31,6 +31,7 @@ from structgen.errors import (
     warn_caller,
 )  # fmt: skip
 from structgen.guards.validators import ValidatorGuard
+from structgen.masks.grammar import Grammar
 from structgen.memo import kept_where_hashable
 from structgen.options import Whitespace
 from structgen.parts.parts import Either, Plan, Series
@@ -57,6 +58,12 @@ class Turn(Composition):
     format: CallFormat
     rules: TurnRules
     checked: bool = False
+
+    def compile(self, vocabulary: Vocabulary) -> Grammar:
+        """The grammar. Its masks allow any depth: a call that nests too deep is cut off, not led to another one."""
+        grammar = super().compile(vocabulary)
+        grammar.depths, grammar.nesting = grammar.nesting, None
+        return grammar
 
     def reading(self, vocabulary: Vocabulary, stop: Sequence[str]) -> TurnReading:
         """Returns what reads a row of this turn along with its generation."""

@@ -143,7 +143,8 @@ def _compiled(constraint: Constraint, vocabulary: Vocabulary, max_depth: int) ->
             _drop(FAILED_BYTES)
         raise
     operation.end({"structgen.grammar_bytes": grammar.nbytes})
-    return grammar if grammar.nesting is None or max_depth == DEFAULT_DEPTH else nested(grammar, max_depth)
+    bounded = grammar.nesting is not None or grammar.depths is not None
+    return nested(grammar, max_depth) if bounded and max_depth != DEFAULT_DEPTH else grammar
 
 
 _Spans = WeakKeyDictionary[Grammar, tuple[Any, Spans]]

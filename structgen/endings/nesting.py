@@ -75,6 +75,10 @@ class Nesting:
             refused = pack(np.array([token for token in deep if depths[token] > least], np.int64), vocabulary.width)
         return refused if deep else None
 
+    def leads_too_deep(self, position: int, token: int) -> bool:
+        """Does a token that may come lead deeper than the bound, and than what must come?"""
+        return self._depth_through(position, token) > max(self.most, self._depth(position))
+
     def _depth_through(self, position: int, token: int) -> int:
         """The most containers that are open at once from the first byte of a token to the shortest end."""
         text, lead = self._grammar.vocabulary.token(token), self._grammar.lead(position, token)
@@ -102,8 +106,11 @@ class Nesting:
 
 
 def nested(grammar: Grammar, most: int = DEFAULT_DEPTH) -> Grammar:
-    """Keeps the masks of a grammar within a depth. Returns the grammar."""
-    grammar.nesting = Nesting(grammar, most)
+    """Keeps the masks of a grammar, or what its `depths` tell, within a depth. Returns the grammar."""
+    if grammar.depths is None:
+        grammar.nesting = Nesting(grammar, most)
+    else:
+        grammar.depths = Nesting(grammar, most)
     return grammar
 
 

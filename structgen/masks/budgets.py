@@ -48,3 +48,7 @@ class DepthLimit(Protocol):
     def too_deep(self, position: int, words: Words) -> Words | None:
         """Returns those tokens of a mask that lead too deep; None for none."""
         ...
+
+    def leads_too_deep(self, position: int, token: int) -> bool:
+        """Does a token that may come lead deeper than the bound, and than what must come?"""
+        ...

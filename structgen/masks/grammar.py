@@ -17,7 +17,7 @@ from structgen.automaton.machine import Automaton
 from structgen.json_text.reading import JsonReading
 from structgen.errors import DeadEnd, OptionError, RefusedToken, TokenRejected, quoted
 from structgen.masks.advance import ASKS, REJECTED
-from structgen.masks.budgets import Budgets, Counted
+from structgen.masks.budgets import Budgets, Counted, DepthLimit
 from structgen.masks.places import TOKEN_BITS, MatcherPlace, MatcherPlaces
 from structgen.masks.tested import Snapshot, bit
 from structgen.masks.string_slices import Uint32
@@ -38,9 +38,11 @@ class Grammar(MatcherPlaces):
         vocabulary: the vocabulary that it is compiled for.
         start: the position at which every text starts.
         budgets: keeps parts within limits of their own; None if there are none.
+        depths: knows what nests too deep where masks allow any depth, and who reads the text ends it; else None.
     """
 
     budgets: Budgets | None = None
+    depths: DepthLimit | None = None
 
     def __init__(self, automaton: Automaton, vocabulary: Vocabulary) -> None:
         require_vocabulary(vocabulary)

@@ -34,7 +34,7 @@ def transport(
         asynchronous: return an `AsyncClient`, as `openai.AsyncOpenAI` takes it.
         client: the class of the client; by default `Client` or `AsyncClient` of httpx2, which openai and anthropic
             use, or of httpx where httpx2 is not installed.
-        options: further ones of that class, as `timeout=`.
+        options: further ones of that class; `timeout=` is None by default, since a model may be slow.
 
     Raises:
         OptionError: an argument of another type.
@@ -48,7 +48,7 @@ def transport(
     package = sys.modules[base.__module__.partition(".")[0]]
     settings = settings or Settings()
     answers = _Answers(create_app(model, replace(settings, aliases=(*settings.aliases, "*"))))
-    return client(transport=_transport_of(package, answers), **options)
+    return client(**{"timeout": None, "transport": _transport_of(package, answers), **options})
 
 
 class _Answers:

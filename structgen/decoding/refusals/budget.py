@@ -47,6 +47,7 @@ ROOM_TO_ROAM = 64
 MAX_QUOTED = 1 << 14
 """The bytes of the longest text that is written out for the message that the budget has no room for it."""
 MAX_NEW_TOKENS = "max_new_tokens"
+MAX_DEPTH = "max_depth"
 CONTEXT = "the model's context, tokens left"
 """Names of what sets the budget, for messages."""
 
@@ -184,8 +185,9 @@ class Steering(RowRule):
 
     def keeps(self, text: Transcript) -> bool:
         """May the row continue from here within its limits, or does it end? See `RowRule`."""
-        caps, token = self.cap_reader, text.tokens[-1]
-        if caps is None or len(text.said) <= (states := text.states[caps])[next(reversed(states))].until:
+        caps, token, depths = self.cap_reader, text.tokens[-1], self._grammar.depths
+        near = depths is not None and text.matcher is not None and depths.is_near(text.matcher.earlier(1))
+        if not near and (caps is None or len(text.said) <= (states := text.states[caps])[next(reversed(states))].until):
             place = text.matcher.place  # type: ignore[union-attr]
             left = self._budget - len(text.tokens) - self._spare
             if not self._closes_in_time or (self._phrases is None and place.cost is not None and place.cost <= left):
@@ -236,6 +238,11 @@ class Steering(RowRule):
             if cost + spare > left and not (self.is_calling(text) or self._fits_closely(matcher, text, cost, left)):
                 return Reached(self._name)
         reached = None if self.cap_reader is None else self.cap_reader.read(text)
+        depths, before = self._grammar.depths, matcher.earlier(1)
+        if depths is not None and not forced and depths.is_near(before):
+            tried = self._place(text, len(text.tokens) - 1).tries >= TRIES  # only what leads least deep is left
+            if not tried and depths.leads_too_deep(before, text.tokens[-1]):
+                return Reached(MAX_DEPTH)
         if reached is None or reached.name is None or forced:
             return None
         place_before = self._place(text, len(text.tokens) - 1)
@@ -336,6 +343,9 @@ class Steering(RowRule):
         if self._name in place.names:
             close = self._known_close(matcher, text)
             return self._only(close) if close else words & self._ends
+        if place.names[-1] == MAX_DEPTH and self._grammar.depths is not None:
+            deep = self._grammar.depths.too_deep(matcher.position, words)
+            return words if deep is None else words & ~deep
         left = words & self._closing_words(matcher, place, text)
         return left if left.any() or not self.waive(text) else words
 
@@ -411,6 +421,8 @@ class Steering(RowRule):
 
     def _limit(self, name: str) -> float:
         """The value of a limit."""
+        if name == MAX_DEPTH and self._grammar.depths is not None:
+            return self._grammar.depths.most
         reader = None if name == self._name else self.cap_reader
         limit: float = self._budget if reader is None else getattr(reader.limits, name)
         return limit

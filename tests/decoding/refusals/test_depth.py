@@ -63,15 +63,29 @@ def test_what_a_schema_requires_may_be_deeper() -> None:
     assert depth(value) == 20
 
 
-def test_depth_in_calls_is_limited_too() -> None:
+def test_a_call_that_is_too_deep_ends_and_is_not_made() -> None:
+    """A mask would have led the model to a call that it did not want."""
+    made: list[Any] = []
+
     @sg.tool
     def keep(value: list[Any]) -> None:
         """Keeps a value."""
+        made.append(value)
 
     said = '<tool_call>\n{"name": "keep", "arguments": {"value": ' + "[" * 300
     (kept,) = sg.call(scripted_chat(said), "x", [keep], limits=sg.Limits(1000, max_repeated=None))
-    assert 100 < depth(kept.arguments) <= 128
-    assert not kept.cut
+    assert kept.cut == "max_depth=128"
+    said = '<tool_call>\n{"name": "keep", "arguments": {"value": [[1], []]}}\n</tool_call>'
+    for limit, kept_values in ((3, []), (4, [[[1], []]])):
+        for choice in ("auto", "required"):
+            made.clear()
+            limits = sg.Limits(400, max_depth=limit)
+            assert sg.run(scripted_chat(said, "Done."), "x", [keep], limits=limits, choice=choice) == "Done."
+            assert made == kept_values
+    said = '{"children": [{"children": [{"children": []}]}]}'
+    reply = sg.call(scripted_chat(said), "x", [keep], schema=Tree, limits=sg.Limits(400, max_depth=4), details=True)
+    assert [cap.option for cap in reply.generation.caps] == ["max_depth=4"]
+    assert depth(json.loads(reply.text)) <= 4
 
 
 TOKENS = [bytes([byte]) for byte in range(32, 127) if byte != 0x5C]
