@@ -245,8 +245,9 @@ class Limits:
         max_blanks: the most blanks and newlines in a row; in strings, those written as escapes count, too.
         max_repeated: the most bytes, blanks not counted, of a loop: one piece of text again and again, at the end of a
             string or name, or one item or some items again and again, at the end of an array. A loop says its text
-            more than eight times, or its items more than sixteen times; a short value, like 0 or "", counts as two
-            bytes in an array. Pieces of more than 1,024 bytes are not looked for.
+            more than eight times, its lines more than 32 times (or in 1,024 bytes), or its items more than sixteen
+            times; in an array a short value, like 0 or "", counts as two bytes, and a word as four. Pieces of more than
+            1,024 bytes are not looked for.
         max_items: the most items of an array.
         max_depth: the most arrays and objects inside each other: masks allow none that could only end deeper, unless
             the schema requires it; within a call of a tool the text ends, see `ToolCall.cut`. Pydantic reads 200 levels

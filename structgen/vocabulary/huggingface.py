@@ -11,15 +11,16 @@ apart:
   the added token writes this text canonically. It stands for its content as it is, also where a byte-level decoder
   takes the letters for bytes: it makes U+0011 of the first letter of `đem`.
 
-A control token is recognised by its brackets, unless a plain word is in them that names no command (`<td>`,
-`[loc]`) and the chat template does not write it. So are the user-defined pieces of a SentencePiece model: Gemma has its
-`<start_of_turn>` and its runs of blanks as such pieces.
+A control token is recognised by its brackets, unless plain words are in them that name no command (`<td>`,
+`[loc_1]`) and the chat template does not write it. So are the user-defined pieces of a SentencePiece model: Gemma has
+its `<start_of_turn>` and its runs of blanks as such pieces.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -29,13 +30,14 @@ from structgen.vocabulary.decoders import byte_level, spell
 from structgen.vocabulary.table import TokenTable, VocabularySource, digest, digest_tokens
 
 _BRACKETS = {"<": ">", "[": "]"}
-_WORD = re.compile(r"/?([A-Za-z][A-Za-z0-9-]*?)[0-9]* ?/?")
+_WORD = re.compile(r"/?[^\W_]+(?:[-_.:][^\W_]+)* ?/?")
+_BYTE = re.compile(r"0x[0-9A-F]{2}")
 _COMMANDS = frozenset(
-    """action answer args assistant audio begin bom bos call cls content end endoftext eod eog eom eop eos eot fim
-    function functions gmask human im image img inst instruction mask message middle model null observation output
-    pad param parameter pause placeholder plan prefix prompt reasoning reserved response result role s scratchpad sep
-    smask sop speech start stop suffix sys system task text think thinking thought thoughts tool tools turn unk unknown
-    unused user video vision""".split()
+    """action answer arg args assistant audio begin bom bos call cls content end endoftext eod eog eom eop eos
+    eot extra fim function functions gmask human im image img inst instruction mask message middle model null
+    observation output pad param parameter pause placeholder plan prefix prompt reasoning repo reserved response
+    result role s scratchpad sep smask sop special speech start stop suffix sys system task text think thinking
+    thought thoughts token tool tools turn unk unknown unused user video vision""".split()
 )
 """Words that are commands to a model where they are in brackets."""
 
@@ -111,7 +113,8 @@ def _table(
     literal: Mapping[int, bytes],
 ) -> TokenTable:
     tokens = [None if piece is None else literal.get(i, spelled[i]) for i, piece in enumerate(pieces)]
-    special |= {i for i, token in added.items() if not is_word(token.content, tokens[i] or b"")}
+    # The normalizer may write an added token in another way: Llama 2's makes `▁đem` of `đem`, which stands for " đem".
+    special |= {i for i, token in added.items() if not is_word(pieces[i] or token.content, tokens[i] or b"")}
     for i in special:
         tokens[i] = None
     return TokenTable(tokens, {i: str(added[i].content) if i in added else pieces[i] or "" for i in special})
@@ -175,6 +178,9 @@ def in_brackets(content: str) -> bool:
 
 
 def looks_like_control(content: str) -> bool:
-    """True for a text in brackets, unless it is a plain word that names no command, as `<td>`, `</td>` or `[loc]`."""
-    word = _WORD.fullmatch(content.strip(" \t\r\n\u2581")[1:-1])
-    return in_brackets(content) and (word is None or word[1].lower() in _COMMANDS)
+    """True for a text in brackets, unless it is plain words that name no command, as `<td>`, `[loc_1]` or `<日本>`."""
+    unmarked = "".join(char for char in content if unicodedata.category(char)[0] != "M")
+    inner = unmarked.strip(" \t\r\n\u2581")[1:-1]
+    parts = {part.rstrip("0123456789") for part in re.split(r"[\W_]+", inner.lower())}
+    named = not _COMMANDS.isdisjoint(parts | {part.removesuffix("s") for part in parts})
+    return in_brackets(content) and (named or _WORD.fullmatch(inner) is None or _BYTE.fullmatch(inner) is not None)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import sentencepiece
-from tokenizers import AddedToken, Tokenizer, decoders, models
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers
 
 from structgen.constraints.basic import JsonSchema
 from structgen.masks.canonical_matcher import CanonicalMatcher
@@ -24,7 +24,30 @@ def _own_cache(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    ["<think>", "</tool_call>", "<|im_start|>", "[INST]", " <mask>", "<｜User｜>", "▁<sep>", "<\n>"],
+    [
+        "<think>",
+        "</tool_call>",
+        "<|im_start|>",
+        "[INST]",
+        " <mask>",
+        "<｜User｜>",
+        "▁<sep>",
+        "<\n>",
+        "<start_of_turn>",
+        "[TOOL_CALLS]",
+        "<minimax:tool_call>",
+        "<extra_id_0>",
+        "<arg_key>",
+        "<0x41>",
+        "<a b>",
+        "<->",
+        "<>",
+        "<reserved_special_token_7>",
+        "<image_soft_token>",
+        "<|đem|>",
+        "<repo_name>",
+        "<s2>",
+    ],
 )
 def test_brackets_are_commands(content: str) -> None:
     """A token in brackets is a command, whatever blanks stand around it."""
@@ -38,7 +61,28 @@ def test_blanks_and_words_are_text(content: str) -> None:
     assert is_word(content, content.replace("▁", " ").encode())
 
 
-@pytest.mark.parametrize("content", ["<td>", "</td>", "<br/>", "<h1>", "[loc]", "<loc0001>", "<PERSON>", " <i>"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "<td>",
+        "</td>",
+        "<br/>",
+        "<h1>",
+        "[loc]",
+        "<loc0001>",
+        "<PERSON>",
+        " <i>",
+        "<loc_1>",
+        "[NAME_1]",
+        "<ner:PER>",
+        "<日本>",
+        "</đem>",
+        "[a.b-c]",
+        "<e1>",
+        "[1]",
+        "<हिन्दी>",
+    ],
+)
 def test_plain_words_in_brackets_are_text(content: str) -> None:
     """Unless the word names a command."""
     assert is_word(content, content.encode())
@@ -65,6 +109,23 @@ def test_an_added_word_stands_for_its_content(content: str, wrapped: bool) -> No
     for token in ids:
         assert token in tokens_of(matcher.mask()), (token, vocabulary.token(token))
         matcher.advance(token)
+
+
+def test_an_added_word_stands_for_what_its_normalizer_makes_of_it() -> None:
+    """Llama 2's puts a blank before each text, so also before an added word: it is written after a blank alone."""
+    pieces = ["<unk>", "▁", "t", *(f"<0x{byte:02X}>" for byte in range(256))]
+    model: Any = models.BPE({piece: i for i, piece in enumerate(pieces)}, [], unk_token="<unk>", byte_fallback=True)
+    made = Tokenizer(model)
+    made.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])  # type: ignore[assignment]
+    chain: list[Any] = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    made.decoder = decoders.Sequence(chain)  # type: ignore[assignment]
+    made.add_tokens(["đem", "<td>", "<think>", AddedToken("ăn", normalized=False)])
+    vocabulary = Vocabulary.from_tokenizer(made, end_ids=[0])
+    text = {word: vocabulary.token(made.token_to_id(word)) for word in ("đem", "<td>", "<think>", "ăn")}
+    assert text == {"đem": " đem".encode(), "<td>": b" <td>", "<think>": b"", "ăn": "ăn".encode()}
+    ids = made.encode("t đem <td>tđem t").ids
+    assert ids.count(made.token_to_id("đem")) == 1
+    assert vocabulary.decode(ids) == " t đem <td>tđem t".encode()
 
 
 def test_what_the_chat_template_writes_in_brackets_is_a_command() -> None:

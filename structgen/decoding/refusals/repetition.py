@@ -5,9 +5,12 @@ long as `allowed` says, which depends on its unit, the bytes of one period:
 
 - a unit is said at least `TIMES` times, or `TIMES_OF_ITEMS` times where it is one or more items of an array. A chorus
   repeats a line four or six times, and a matrix of zeros has a row for each of its columns.
+- lines of a string may be said `TIMES_OF_LINES` times in up to four times `max_repeated` bytes: the rows of a board, a
+  table or CSV may be equal.
 - the loop has at least `max_repeated` bytes without blanks. Rulers, the lines of tables and empty cells have fewer.
 - `LOOPED_ITEMS` items in a row that hold a string whose own loop was cut end their array, be they equal or not.
-- an item that is a short value, like 0, "" or null, counts as two bytes, since data is padded with such items.
+- an item that is a short value, like 0, "" or null, counts as two bytes, since data is padded with such items, and one
+  that is a word, such as a label, as four.
 
 The smallest period is found by a search for the last `window` bytes in the bytes before them. If they occur at a
 distance of at most half their length, the nearest occurrence gives the smallest period (Fine and Wilf, 1965). Windows
@@ -22,7 +25,7 @@ import sys
 from bisect import bisect_left
 from collections.abc import Iterator
 
-TIMES, TIMES_OF_ITEMS = 8, 16
+TIMES, TIMES_OF_ITEMS, TIMES_OF_LINES = 8, 16, 32
 LOOPED_ITEMS = 3
 TOKEN = 16
 """The most bytes by which a loop that was cut is shorter than its cap: those of a usual token."""
@@ -31,6 +34,8 @@ LONGEST = 1024
 
 _BLANKS = re.compile(rb"[ \n\t\r]|\\[nrt]")  # as escapes, too
 _FILLING_ITEM = re.compile(rb',\s*("[^"\\]{0,6}"|[-+.0-9a-zA-Z]{1,8})')
+_WORD_ITEM = re.compile(rb',\s*"[\w-]{7,12}"')
+_END_OF_LINE = re.compile(rb"[^\"]*\\n[^\"]*")  # in a string: a quote ends it
 
 
 def room(text: bytes | bytearray, most: int, *, items: bool = False) -> int:
@@ -70,10 +75,15 @@ def allowed(unit: bytes, most: int, *, items: bool = False) -> int:
     """How long a loop may be that repeats a unit."""
     if unit.endswith(b"\\"):  # before the letter of the escape, with which the unit begins
         unit = unit[-1:] + unit[:-1]
-    size = 2 if items and _FILLING_ITEM.fullmatch(unit) else len(_BLANKS.sub(b"", unit))
+    size = len(_BLANKS.sub(b"", unit))
     if not size:
         return sys.maxsize  # blanks have a cap of their own
-    return max((TIMES_OF_ITEMS if items else TIMES) * len(unit), -(-most * len(unit) // size))
+    length = (TIMES_OF_ITEMS if items else TIMES) * len(unit)
+    if items:
+        size = 2 if _FILLING_ITEM.fullmatch(unit) else 4 if _WORD_ITEM.fullmatch(unit) else size
+    elif _END_OF_LINE.fullmatch(unit):
+        length = max(length, min(TIMES_OF_LINES * len(unit), 4 * most))
+    return max(length, -(-most * len(unit) // size))
 
 
 def _has_period(text: bytes | bytearray, length: int, period: int) -> bool:

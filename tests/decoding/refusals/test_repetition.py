@@ -143,7 +143,7 @@ def test_lists_that_repeat_themselves_for_a_reason_stay(name: str, indent: int |
 
 def test_more_of_the_same_is_a_loop() -> None:
     """The other side of the same texts: nobody fills a string with thousands of them."""
-    loops = ["own " * 90, "-=" * 140, FOX * 9, "All together now, all together now,\n" * 12, "0, " * 140]
+    loops = ["own " * 90, "-=" * 140, FOX * 9, "All together now, all together now,\n" * 28, "0, " * 140]
     assert {capped({"text": loop}) for loop in loops} == {"max_repeated"}
     lists: list[list[Any]] = [[0] * 140, ["O"] * 140, [[0] * 16] * 20, ["A", "B"] * 40, [{"id": 7, "ok": True}] * 20]
     assert {capped(loop, indent) for loop in lists for indent in (None, 2)} == {"max_repeated"}
