@@ -20,7 +20,7 @@ from structgen.json_text.pointers import PointerReader, Span
 from structgen.patience import check_patience
 from structgen.schema.python.validators import Path, Validators
 
-MOST_ENDS, MOST_VALUES = 16, 96
+MOST_ENDS, MOST_VALUES = 16, 144
 """The ends of lists, and the values, that the validators are asked about at once."""
 CHANGES = 4
 """The most changes to one text."""

@@ -2,8 +2,9 @@
 
 The rules of a model are code, so nothing says which values they accept; but it often follows from the other values. A
 number is suggested that makes a sum fit: that of a column (one member of all items of a list), that of the products of
-two columns, or the number alone; against another number, sum or count of the text, or the sum or difference of two. A
-string is suggested where the text has it elsewhere, and true for false.
+two columns, that of an object's numbers, or the number alone; against another number, sum or count of the text, or the
+sum, difference or product of two, those of its own object first. A string is suggested where the text has it elsewhere,
+or null for it, and true for false.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import NamedTuple
 
 from structgen.json_text.pointers import Span
 
-FEW = 16
+FEW = 24
 """The most values that are suggested for one value, and numbers that are added to each other."""
 DIGITS = 12
 """The most digits after the point of a number that is written exactly; others are rounded to two."""
@@ -42,14 +43,14 @@ def nearby(text: bytes, scalars: Sequence[Span], message: str) -> Iterator[tuple
     numbers = {span: Fraction(each.decode()) for span, each in written.items() if _NUMBER.fullmatch(each.decode())}
     strings = list(dict.fromkeys(each for each in written.values() if each.startswith(b'"')))[-FEW:]
     words = {b"true": [b"false"], b"false": [b"true"]}
-    sums, named = _sums(numbers), [Fraction(each) for each in _NUMBER.findall(message)]
+    sums, named = [*_sums(numbers), *_counts(scalars)], [Fraction(each) for each in _NUMBER.findall(message)]
     for span in reversed(scalars):
         own, others = written[span], list[bytes]()
         if span in numbers:
             fitting = (_decimal(number, own) for number in _fitting(span, numbers, sums, named))
             others += islice((other for other in dict.fromkeys(fitting) if other != own), FEW)
         else:
-            others += strings if own.startswith(b'"') else words.get(own, [])
+            others += [*strings, b"null"] if own.startswith(b'"') else words.get(own, [])
         yield from ((span, other) for other in others if other != own)
 
 
@@ -70,8 +71,25 @@ def _sums(numbers: Mapping[Span, Fraction]) -> list[_Sum]:
             total = sum((numbers[span] * weight for span, weight in weights.items()), Fraction(0))
             weights |= {two[row]: numbers[one[row]] for row in one.keys() & two.keys()}
             sums.append(_Sum(total, weights))
-        sums += [_Sum(Fraction(len(each)), {}) for each in [*columns.values()][:1]]
+    objects = defaultdict[tuple[str | int, ...], list[Span]](list)
+    for span in numbers:
+        if span.path and isinstance(span.path[-1], str):
+            objects[span.path[:-1]].append(span)
+    for members in objects.values():
+        if len(members) > 1:
+            total = sum((numbers[span] for span in members), Fraction(0))
+            sums.append(_Sum(total, dict.fromkeys(members, Fraction(1))))
     return sums
+
+
+def _counts(scalars: Sequence[Span]) -> list[_Sum]:
+    """How many items each list has."""
+    counts = dict[tuple[str | int, ...], int]()
+    for span in scalars:
+        for index, part in enumerate(span.path):
+            if isinstance(part, int):
+                counts[span.path[:index]] = part + 1
+    return [_Sum(Fraction(count), {}) for count in counts.values()]
 
 
 def _fitting(
@@ -81,9 +99,13 @@ def _fitting(
     own = [_Sum(each.total, each.weights) for each in sums if each.weights.get(span)]
     beside = {other for each in own for other in each.weights}
     targets = [*named, *(each.total for each in sums if span not in each.weights)]
+    near = [number for other, number in numbers.items() if other != span and other.path[:-1] == span.path[:-1]]
+    for one, two in combinations(near[-4:], 2):
+        targets += [one + two, abs(one - two), one * two]
+    targets += [*near, *FIXED]
     targets += [number for other, number in numbers.items() if other != span and other not in beside]
     few = [*targets[:FEW], *FIXED]
-    targets += [*FIXED, *(one + two for one, two in combinations(few, 2))]
+    targets += [one + two for one, two in combinations(few, 2)]
     targets += [abs(one - two) for one, two in combinations(few, 2)]
     lowest = min([Fraction(0), *numbers.values(), *named])
     for target in targets:

@@ -90,7 +90,7 @@ class Validating(GuardCheck):
         widths = _widths(retries.refused_values[veto.pointer], len(starts), own)
         depths = [self.token_at(text, starts[-width]) for width in widths] + [0]
         refused, instead = retries.refused_values[veto.pointer], list[Sequence[int]]()
-        if not veto.is_alone and refused % MENDING == 0:
+        if refused % MENDING == 0 and (not veto.is_alone or judged[veto.offset] in CONTAINERS):
             instead = self._mended(veto, judged, text, unaccepted=refused % PATIENCE == 0)
         idle = [span for span in scalars if span.path in unread]
         tokens = self.vetoed(text)

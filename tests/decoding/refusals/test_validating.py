@@ -526,6 +526,54 @@ class Twice(BaseModel):
         return self
 
 
+class Receipt(BaseModel):
+    lines: list[Position]
+    subtotal: float
+    vat: float
+    total: float
+
+    @model_validator(mode="after")
+    def fits(self) -> Receipt:
+        if abs(sum(each.quantity * each.price for each in self.lines) - self.subtotal) > 0.001:
+            raise ValueError("the subtotal is wrong")
+        if abs(self.subtotal + self.vat - self.total) > 0.001:
+            raise ValueError("the total is wrong")
+        return self
+
+
+class Counted(BaseModel):
+    tags: list[str]
+    count: int
+
+    @model_validator(mode="after")
+    def fits(self) -> Counted:
+        if self.count != len(self.tags):
+            raise ValueError("the count is wrong")
+        return self
+
+
+class Payment(BaseModel):
+    kind: Literal["card", "cash"]
+    card: str | None
+
+    @model_validator(mode="after")
+    def fits(self) -> Payment:
+        if (self.kind == "card") != (self.card is not None):
+            raise ValueError("a card has a number, and cash has none")
+        return self
+
+
+class Rising(BaseModel):
+    times: list[int]
+
+    @field_validator("times")
+    @classmethod
+    def fits(cls, times: list[int]) -> list[int]:
+        if times != sorted(times):
+            raise ValueError("not in order")
+        return times
+
+
 LINES: Any = INVOICE["lines"]
 POSITIONS = [{"name": "lamp", "quantity": 2, "price": 12.5}, {"name": "desk", "quantity": 1, "price": 100.25}]
 ORDER = {"positions": POSITIONS, "count": 3, "subtotal": 120.0, "tax": 10.0, "total": 140.0}
@@ -534,6 +582,10 @@ MENDED: list[tuple[Any, dict[str, Any], dict[str, Any]]] = [
     (Bill, {"lines": LINES, "total": 0, "note": ""}, {"total": 21}),
     (Bill, {"lines": [{"description": "a", "price": 10**19}], "total": 2, "note": ""}, {"total": 10**19}),
     (Order3, ORDER, {"count": 2, "subtotal": 125.25}),
+    (Receipt, {"lines": [*POSITIONS, POSITIONS[1]], "subtotal": 225.5, "vat": 20.0, "total": 300.0}, {"total": 245.5}),
+    (Counted, {"tags": ["a", "b", "c"], "count": 5}, {"tags": ["a", "b", "c"], "count": 3}),
+    (Payment, {"kind": "cash", "card": "1234"}, {"card": None}),
+    (Rising, {"times": [1, 5, 9, 3, 12]}, {"times": [1, 5, 9]}),
     (Twice, {"password": "hunter2", "note": "a long note", "again": "hunter3"}, {"again": "hunter2"}),
 ]
 
