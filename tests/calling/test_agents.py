@@ -330,6 +330,8 @@ def test_a_remote_model_runs_tools(endpoint):
     assert (result["tool_call_id"], result["content"]) == ("c1", "The weather in Rome is sunny")
     refusals = [each["content"] for each in last["messages"] if each["role"] == "user"][1:]
     assert ["city" in refusals[0], "there is no tool 'nothing'" in refusals[1]] == [True, True]
+    older = {"content": None, "function_call": {"name": "get_weather", "arguments": '{"city": "Oslo"}'}}
+    assert sg.call(endpoint(older), "a", [get_weather])[0].arguments == {"city": "Oslo"}
     one, two = sg.call(
         endpoint(called("get_weather", '{"city": "Oslo"}'), {"content": "No."}), ["a", "b"], [get_weather]
     )
