@@ -25,6 +25,6 @@ for event in sg.stream_call(scripted_chat(SAYS), "Tell Ada that we meet at 8.", 
 
 # Output:
 # tool: send
-# arguments in 31 pieces: {"to": "Ada", "text": "See you at 8."}
+# arguments in 38 pieces: {"to": "Ada", "text": "See you at 8."}
 # sent 13 characters to Ada
 # said before: I will.

@@ -225,15 +225,15 @@ def leading_nodes(
 def _fewest(next_: Int32, met: Bool, whole: Bool) -> PhraseTable:
     """The table with the fewest states. The start stays the first."""
     kinds, kind_of = np.unique(np.hstack([met[:, None], whole]), axis=0, return_inverse=True)
-    table = np.zeros((len(next_) + 1, 257), np.int32)  # for `tidy`: state 0 is dead, and class 0 is never taken
-    table[1:, 1:] = next_ + 1
+    columns, column_of = np.unique(next_, axis=1, return_inverse=True)
+    table = np.zeros((len(next_) + 1, columns.shape[1] + 1), np.int32)  # for `tidy`: state 0 is dead, class 0 not taken
+    table[1:, 1:] = columns + 1
     kind = np.append(0, kind_of.ravel() + 1).astype(np.int32)
-    bounds, classes, table, kind = tidy(
-        np.arange(256, dtype=np.int32), np.arange(1, 257, dtype=np.int32), table, kind, len(kinds) + 1
-    )
+    classes = column_of.ravel().astype(np.int32) + 1
+    bounds, classes, table, kind = tidy(np.arange(256, dtype=np.int32), classes, table, kind, len(kinds) + 1)
     kept = kinds[kind[1:] - 1]
-    columns = np.repeat(classes, np.diff([*bounds.tolist(), 256]))
-    return PhraseTable(np.ascontiguousarray(table[1:, columns] - 1), kept[:, 0].copy(), kept[:, 1:].copy())
+    bytes_ = np.repeat(classes, np.diff([*bounds.tolist(), 256]))
+    return PhraseTable(np.ascontiguousarray(table[1:, bytes_] - 1), kept[:, 0].copy(), kept[:, 1:].copy())
 
 
 def _distances(next_: Int32, met: Bool, whole: Bool) -> Int32:
