@@ -62,7 +62,7 @@ def test_asynchronous_clients_and_those_of_anthropic(model):
     texts, chunks = asyncio.run(answers())
     assert (len(texts), len(chunks) >= 3) == (5, True)
     with anthropic.Anthropic(api_key="-", http_client=sg.transport(model)) as client:
-        answer = client.messages.create(model="claude", max_tokens=8, temperature=0, messages=MESSAGES)
+        answer = client.messages.create(model="claude", max_tokens=8, messages=MESSAGES, extra_body={"temperature": 0})
         assert answer.usage.output_tokens == 8
 
 
