@@ -15,7 +15,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from structgen.chat.call_format import CallFormat
+from structgen.chat.call_format import CallFormat, tells
 from structgen.chat.read_plans import ReadRules, read_plan
 from structgen.chat.reading import Action, Happens, Reading, Role, TurnMachine, actions_of
 from structgen.errors import CallSyntaxError, quoted
@@ -206,7 +206,8 @@ class TurnReader:
             if not cut:
                 raise _unexpected(turn, "the end of the text")
             return likely._replace(is_open=False)
-        last = self._told(turn, actions_of(logs[whole]))
+        actions = actions_of(logs[whole])
+        last = self._told(turn, actions[: _unmarked(turn.reading, actions)] if cut else actions)
         return last._replace(log=_logged(last.log, [TextPiece(last.held)] if last.held else []), held="")
 
     def _told(self, turn: ReadTurn, actions: Iterable[Action]) -> ReadTurn:
@@ -271,6 +272,21 @@ class TurnReader:
         kept = len(held) - begun_stop(held, self._stop)
         _say(events, held[:kept])
         return turn._replace(held=held[kept:])
+
+
+def _unmarked(reading: Reading, actions: list[Action]) -> int:
+    """Returns how many actions are left without the text at their end that begins a tag, or a call without tags."""
+    kept = len(actions)
+    for thread, log in zip(reading.position.threads, reading.logs, strict=True):
+        known = [action for action in actions_of(log) if isinstance(action[0], Role)]
+        if isinstance(thread.leaf, (Fixed, Texts)) and thread.told is None and known == actions[: len(known)]:
+            marker = "".join(str(char) for _, char in actions[len(known) :])
+            if marker.lstrip().startswith(_TAG_BEGINS) or tells((marker,)):
+                kept = min(kept, len(known))
+    return kept
+
+
+_TAG_BEGINS = "<", "[", "]"
 
 
 @lru_cache(64)

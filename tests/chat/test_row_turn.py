@@ -8,7 +8,9 @@ import pytest
 
 import structgen as sg
 from structgen.chat import call_format
-from structgen.chat.parser import TextPiece, TurnReader
+from structgen.chat.call_format import WrittenCall
+from structgen.chat.formats import NATIVE
+from structgen.chat.parser import TextPiece, ThoughtPiece, TurnReader
 from structgen.chat.row_turn import TurnReading
 from structgen.testing import scripted_chat
 from tests.support.tables import cases
@@ -58,3 +60,26 @@ def test_the_place_is_the_same_wherever_tokens_are_cut():
         whole = reader.finish(reduce(reader.feed, pieces, reader.start))
         assert whole.events() == [TextPiece("Wait: <tool ")]
         assert whole.stopped == "halt"
+
+
+@pytest.mark.parametrize("name", [native.name for native in NATIVE])
+def test_what_begins_a_tag_at_the_end_of_a_cut_turn_is_no_text(name):
+    """Of a turn that is cut anywhere, the text is a beginning of the answer, and the thought one of the thought."""
+    format_, call = call_format(name), WrittenCall("look", {"place": "Rome"}, "abcdefghi")
+    said = "" if format_.gap is None else "Hello there"
+    text = format_.render([call], said)
+    turns = [("closed", text)]
+    if format_.thinking is not None:
+        after = "Hmm" + format_.thinking.closing + text
+        turns += [("open", after), (None, format_.thinking.opening + after)]
+    for thought, whole in turns:
+        reader = TurnReader(format_, {"look": look.arguments_schema}, thought=thought)
+        state = reader.start
+        for end, char in enumerate(whole, 1):
+            state = reader.feed(state, char)
+            cut = reader.finish(state, cut=True)
+            shown = cut.said(TextPiece).strip()
+            assert "Hmm".startswith(cut.said(ThoughtPiece).strip())
+            if not said.startswith(shown):  # three characters that begin no tag are too few to tell a call
+                assert not shown.removeprefix(said).strip().startswith(("<", "["))
+                assert len(shown.removeprefix(said).strip()) < 4, whole[:end]
