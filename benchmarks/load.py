@@ -216,7 +216,7 @@ async def idle(client: httpx.AsyncClient) -> bool:
     """Is no row and no place taken, a second after the last request?"""
     await asyncio.sleep(1)
     text = (await client.get("/metrics")).text
-    return "structgen_running 0.0" in text and "structgen_waiting 0.0" in text
+    return all(f'structgen_{kind}{{model="demo"}} 0.0' in text for kind in ("running", "waiting"))
 
 
 async def streams(process: subprocess.Popen[str], url: str, options: argparse.Namespace) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -290,10 +291,12 @@ app.command()(evaluate)
 @app.command()
 @with_options(settings=Settings)
 def serve(
-    model: ModelName,
+    models: Annotated[list[str], typer.Argument(help=f"{MODEL} Several, and NAME=MODEL: see --name.")],
     host: Annotated[str, typer.Option(help="Where to listen; 0.0.0.0 for every network.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Where to listen.")] = 8000,
-    name: Annotated[str | None, typer.Option(help="What clients call the model; its last part by default.")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="What clients call the model; its last part by default. Of several: NAME=MODEL.")
+    ] = None,
     api_key: Annotated[
         str | None, typer.Option(envvar="STRUCTGEN_API_KEY", help="What clients must send; better as a variable.")
     ] = None,
@@ -312,7 +315,7 @@ def serve(
     *,
     settings: Settings,
 ) -> None:
-    """Serve a model over HTTP, in OpenAI's and Anthropic's interfaces. Needs the extra `server`."""
+    """Serve models over HTTP, in OpenAI's and Anthropic's interfaces. Needs the extra `server`."""
     keys = _api_keys(api_key, api_key_file)
     share_heaps()
     import_engine()
@@ -323,7 +326,8 @@ def serve(
             telemetry.instrument()
         with waiting("importing the server"):
             from structgen import server
-        settings = replace(settings, name=name or model.rstrip("/").rpartition("/")[2], api_key=keys)
+        named = _named_models(models, name)
+        settings = replace(settings, name=next(iter(named)), api_key=keys)
         if client is not None:
             if client not in server.CLIENTS:
                 raise typer.BadParameter(f"--for {client}: expected one of {', '.join(server.CLIENTS)}")
@@ -333,7 +337,21 @@ def serve(
             server.require_free(host, port)
         options: dict[str, Any] = {"ssl_certfile": ssl_certfile, "ssl_keyfile": ssl_keyfile, "root_path": root_path}
         options |= {} if uds is None else {"uds": uds}
-        server.serve(sg.load(model, device=device), settings, host=host, port=port, log=log, **options)
+        loaded = {name: sg.load(model, device=device) for name, model in named.items()}
+        server.serve(loaded, settings, host=host, port=port, log=log, **options)
+
+
+def _named_models(models: Sequence[str], name: str | None) -> dict[str, str]:
+    """Returns the models of a server by the names that clients call them."""
+    named = dict[str, str]()
+    for model in models:
+        own, is_named, path = model.partition("=")
+        if not is_named or "/" in own or os.path.exists(model):
+            own, path = name or model.rstrip("/").rpartition("/")[2], model
+        if not own or own in named:
+            raise typer.BadParameter(f"{quoted(own)} is the name of no model, or of two: write NAME={path}")
+        named[own] = path
+    return named
 
 
 def _api_keys(key: str | None, file: Path | None) -> list[str] | None:

@@ -20,7 +20,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from structgen.errors import quoted
+from structgen.errors import OptionError, quoted
 from structgen.models.model import Model
 from structgen.server.asking import calls_refused
 from structgen.server.gate import MESSAGES, Gate, answer_with, with_origin_form
@@ -45,21 +45,30 @@ SEND = 30
 ID_HEADER = "X-Request-Id"
 
 
-def create_app(model: Model, settings: Settings | None = None) -> FastAPI:
-    """An ASGI application that answers requests of OpenAI's interface with a model.
+def create_app(model: Model | Mapping[str, Model], settings: Settings | None = None) -> FastAPI:
+    """An ASGI application that answers requests of OpenAI's interface with a model, or several.
 
     Args:
+        model: a model, whose name is `Settings.name`, or models by the names that requests have.
         settings: the bounds of the server; `Settings()` by default.
+
+    Raises:
+        OptionError: no models, a name that is no text or that an alias has, or one model with two names.
     """
     settings = settings or Settings()
+    models = {settings.name: model} if isinstance(model, Model) else dict(model)
+    named = all(isinstance(name, str) and name for name in models) and not models.keys() & {*settings.aliases}
+    if not (models and named and len({id(each.module) for each in models.values()}) == len(models)):
+        raise OptionError(f"models {quoted(models)}: expected several, each with one name, and other ones as aliases")
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        await asyncio.to_thread(warm_up, model)
-        reason = await asyncio.to_thread(calls_refused, model, settings)
-        if reason is not None:
-            logger.warning("requests with tools are refused: %s", reason)
-        service = app.state.service = Service(model, settings)
+        for name, each in models.items():
+            await asyncio.to_thread(warm_up, each)
+            reason = await asyncio.to_thread(calls_refused, each, settings)
+            if reason is not None:
+                logger.warning("%s: requests with tools are refused: %s", name, reason)
+        service = app.state.service = Service(models, settings)
         async with AsyncExitStack() as at_end:
             at_end.push_async_callback(service.close)
             if settings.metrics_port is not None:
@@ -67,19 +76,15 @@ def create_app(model: Model, settings: Settings | None = None) -> FastAPI:
             yield
 
     app = FastAPI(title="structgen", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
-    Routes(app, settings, model.context)
+    Routes(app, settings)
     return app
 
 
 class Routes:
-    """Adds the routes to an application; its `state.service` answers.
+    """Adds the routes to an application; its `state.service` answers."""
 
-    Args:
-        context: the tokens of the model's context; None if it has no bound.
-    """
-
-    def __init__(self, app: FastAPI, settings: Settings, context: int | None) -> None:
-        self._app, self._settings, self._context = app, settings, context
+    def __init__(self, app: FastAPI, settings: Settings) -> None:
+        self._app, self._settings = app, settings
         self._began = int(time.time())
         for path, answer in (
             ("/", self.health),
@@ -115,9 +120,9 @@ class Routes:
         return service
 
     async def health(self) -> Response:
-        """Answers 200 as long as the model's thread runs. Needs no key."""
+        """Answers 200 as long as the models' threads run. Needs no key."""
         alive = self._service.alive
-        return JSONResponse({"status": "ok" if alive else "the model's thread has ended"}, 200 if alive else 503)
+        return JSONResponse({"status": "ok" if alive else "a model's thread has ended"}, 200 if alive else 503)
 
     async def ready(self) -> Response:
         """Answers 200 until the server is told to end. Needs no key."""
@@ -148,21 +153,21 @@ class Routes:
 
     async def models(self, request: Request) -> Response:
         self._require_key(request, self._settings.api_key)
-        names = self._settings.names
+        names = [*self._service.threads]
         pages = {"has_more": False, "first_id": names[0], "last_id": names[-1]}
         return JSONResponse({"object": "list", "data": [self._described(name) for name in names], **pages})
 
     async def model(self, request: Request, name: str) -> Response:
         self._require_key(request, self._settings.api_key)
-        self._settings.require_name(name)
         return JSONResponse(self._described(name))
 
     def _described(self, name: str) -> dict[str, Any]:
         """Returns what clients of OpenAI and of Anthropic read of a model."""
         began = datetime.fromtimestamp(self._began, timezone.utc)
         about = {"type": "model", "display_name": name, "created_at": began.isoformat(), "lifecycle": "active"}
-        bounds = [each for each in (self._context, self._settings.max_tokens) if each is not None]
-        sizes = {"context_length": self._context, "max_model_len": self._context, "max_input_tokens": self._context}
+        context = self._service.thread(name).model.context
+        bounds = [each for each in (context, self._settings.max_tokens) if each is not None]
+        sizes = {"context_length": context, "max_model_len": context, "max_input_tokens": context}
         head = {"id": name, "object": "model", "created": self._began, "owned_by": "structgen"}
         return {**head, **about, **sizes, "max_tokens": min(bounds, default=None)}
 
@@ -187,8 +192,9 @@ class Routes:
                     body = await self._body(request)
                     exchange.size = len(body)
                     asked = read_request(kind, body)
-                    self._settings.require_name(asked.model or self._settings.name)
-                    counting = partial(work, request=asked, settings=self._settings)
+                    thread = service.thread(asked.model or next(iter(service.threads)))
+                    exchange.model = thread.name
+                    counting = partial(work, thread.model, asked, self._settings)
                     found = await _unless_gone(request, service.apart(counting, exchange))
                     exchange.answered()
                     return JSONResponse(found)

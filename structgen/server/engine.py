@@ -86,6 +86,10 @@ class ModelThread:
         rows: the number of texts that are decoded at once; further ones wait.
         deliver: takes the news of a step as pairs of a job and its news, on this thread.
         patience: seconds of CPU time for a text's constraint, see `Settings.row_seconds`.
+        name: of the model, for clients.
+
+    Attributes:
+        texts: the number of texts of requests that are not over, as the service counts them.
     """
 
     def __init__(
@@ -95,7 +99,9 @@ class ModelThread:
         rows: int,
         deliver: Callable[[list[tuple[EngineJob, News]]], None],
         patience: float | None = None,
+        name: str = "model",
     ) -> None:
+        self.model, self.name, self.texts = model, name, 0
         self.steps, self.rows, self.patience = 0, rows, patience
         self._engine, self._deliver = Engine.of(model), deliver
         self._wake = threading.Condition()

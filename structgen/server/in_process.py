@@ -6,7 +6,7 @@ import asyncio
 import queue
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, MutableMapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, MutableMapping
 from dataclasses import replace
 from typing import Any
 
@@ -20,16 +20,22 @@ Put = Callable[[Any], None]
 
 
 def transport(
-    model: Model, settings: Settings | None = None, *, asynchronous: bool = False, client: Any = None, **options: Any
+    model: Model | Mapping[str, Model],
+    settings: Settings | None = None,
+    *,
+    asynchronous: bool = False,
+    client: Any = None,
+    **options: Any,
 ) -> Any:
     """A client of HTTP whose requests this process answers with a model: pass it where a library takes `http_client=`.
 
         client = openai.OpenAI(api_key="-", http_client=sg.transport(model))
 
-    It answers as `structgen serve` does, whatever address and model name a request has. Closing it ends what runs.
+    It answers as `structgen serve` does, whatever address and model name a request has: a name that none of several
+    models has is the first one's. Closing it ends what runs.
 
     Args:
-        model: what `load` gave.
+        model: what `load` gave, or models by their names.
         settings: the bounds of the server, by default those of `structgen serve`.
         asynchronous: return an `AsyncClient`, as `openai.AsyncOpenAI` takes it.
         client: the class of the client; by default `Client` or `AsyncClient` of httpx2, which openai and anthropic
@@ -39,8 +45,8 @@ def transport(
     Raises:
         OptionError: an argument of another type.
     """
-    if not isinstance(model, Model):
-        raise OptionError(f"transport(model={model!r}): expected a model, as load gives it")
+    if not isinstance(model, (Model, Mapping)):
+        raise OptionError(f"transport(model={model!r}): expected a model, as load gives it, or models by their names")
     if client is None:
         client = httpx.AsyncClient if asynchronous else httpx.Client
     # The package that the class comes from: openai's own classes inherit from it

@@ -6,7 +6,7 @@ import json
 import logging
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import InitVar, dataclass, field
@@ -26,7 +26,7 @@ from prometheus_client import (
 from uvicorn.config import LOGGING_CONFIG
 
 from structgen.decoding.generation import Generation
-from structgen.server.engine import EngineJob
+from structgen.server.engine import EngineJob, ModelThread
 from structgen.server.notes import Notes
 from structgen.server.problems import Problem, problem_of
 from structgen.telemetry import RequestSpan
@@ -83,6 +83,7 @@ class Exchange:
         tools: how many tools the model is offered.
         calls: the names of those that it has called.
         losses: does the answer tell what the model could not say?
+        model: the name of the model that is asked; empty until it is known.
 
     Args:
         headers: of the request; None for no span.
@@ -106,6 +107,7 @@ class Exchange:
     tools: int = 0
     calls: list[str] = field(default_factory=list)
     losses: bool = False
+    model: str = ""
 
     def __post_init__(self, headers: Mapping[str, str] | None) -> None:
         operation = {} if self.route not in OPERATIONS else {"gen_ai.operation.name": OPERATIONS[self.route]}
@@ -148,6 +150,7 @@ class Exchange:
         return {
             "request": self.id,
             "route": self.route,
+            **({"model": self.model} if self.model else {}),
             "status": self.status,
             "code": self.code,
             **({} if self.param is None else {"param": self.param[:LONGEST]}),
@@ -189,45 +192,49 @@ class Exchange:
         finishes = [str(text.finish) for text in self.texts]
         times = {f"structgen.{name}": value for name, value in record.items() if name.endswith("_ms")}
         failed = {} if self.code is None else {"error.type": self.code}
+        usage |= {"gen_ai.request.model": self.model} if self.model else {}
         return {**usage, **times, **failed, **({"gen_ai.response.finish_reasons": finishes} if finishes else {})}
 
 
 class Metrics:
-    """The numbers of one server.
+    """The numbers of one server, each by the name of the model; the empty name counts requests that named none.
 
     Args:
-        running, waiting: return how many texts are decoded now, and how many wait for a row.
+        threads: those of the models.
         note: is told of each request that is over, with its line of the log.
     """
 
-    def __init__(
-        self,
-        running: Callable[[], float],
-        waiting: Callable[[], float],
-        note: Callable[[Exchange, Mapping[str, object]], None],
-    ) -> None:
+    def __init__(self, threads: Iterable[ModelThread], note: Callable[[Exchange, Mapping[str, object]], None]) -> None:
         self._note = note
         self._registry = CollectorRegistry()
         count = partial(Counter, registry=self._registry)
-        seconds = partial(Histogram, buckets=SECONDS, registry=self._registry)
+        seconds = partial(Histogram, labelnames=["model"], buckets=SECONDS, registry=self._registry)
         about = "Requests that are over, by what became of them."
-        self.requests = count("structgen_requests", about, ["path", "status"])
+        self.requests = count("structgen_requests", about, ["path", "status", "model"])
         about = "Tokens: of prompts, of these not read again (cached); generated, of these forced and drafted."
-        self.tokens = count("structgen_tokens", about, ["kind"])
+        self.tokens = count("structgen_tokens", about, ["kind", "model"])
         self.seconds = seconds("structgen_request_seconds", "From the request to the end of its answer.")
         about = "From a text's place in the queue to its first token."
         self.first_token = seconds("structgen_first_token_seconds", about)
         about = "Between two tokens of a text, on average."
-        self.between = Histogram("structgen_between_tokens_seconds", about, buckets=BETWEEN, registry=self._registry)
+        self.between = Histogram(
+            "structgen_between_tokens_seconds", about, ["model"], buckets=BETWEEN, registry=self._registry
+        )
         ProcessCollector(registry=self._registry)
         about = (
             "Of each stage of a request that it reached: body, compile_queue, prompt, schema, queue, prefill, decode."
         )
-        self.stages = Histogram("structgen_stage_seconds", about, ["stage"], buckets=STAGE, registry=self._registry)
-        for name, about, value in (("running", "decoded now", running), ("waiting", "that wait for a row", waiting)):
-            Gauge(f"structgen_{name}", f"Texts {about}.", registry=self._registry).set_function(value)
+        self.stages = Histogram(
+            "structgen_stage_seconds", about, ["stage", "model"], buckets=STAGE, registry=self._registry
+        )
+        gauge = partial(Gauge, labelnames=["model"], registry=self._registry)
+        running = gauge("structgen_running", "Texts decoded now.")
+        waiting = gauge("structgen_waiting", "Texts that wait for a row.")
+        for thread in threads:
+            running.labels(thread.name).set_function(partial(getattr, thread, "running"))
+            waiting.labels(thread.name).set_function(partial(getattr, thread, "waiting"))
 
-    def count(self, generation: Generation[str]) -> None:
+    def count(self, generation: Generation[str], model: str) -> None:
         """Counts the tokens of a text."""
         stats = generation.stats
         for kind, tokens in (
@@ -237,10 +244,10 @@ class Metrics:
             ("forced", stats.fast_forwarded),
             ("drafted", stats.drafted),
         ):
-            self.tokens.labels(kind).inc(tokens)
-        self.first_token.observe(stats.prefill_seconds)
+            self.tokens.labels(kind, model).inc(tokens)
+        self.first_token.labels(model).observe(stats.prefill_seconds)
         if stats.completion_tokens > 1:
-            self.between.observe(stats.decode_seconds / (stats.completion_tokens - 1))
+            self.between.labels(model).observe(stats.decode_seconds / (stats.completion_tokens - 1))
 
     def serve(self, port: int) -> Callable[[], None]:
         """Serves the metrics at a port of this machine. Returns what ends it."""
@@ -260,10 +267,10 @@ class Metrics:
     def over(self, exchange: Exchange) -> None:
         """Counts a request that is over, and writes its line into the log."""
         status = "cancelled" if exchange.code == "cancelled" else str(exchange.status)
-        self.requests.labels(exchange.route, status).inc()
-        self.seconds.observe(time.perf_counter() - exchange.began)
+        self.requests.labels(exchange.route, status, exchange.model).inc()
+        self.seconds.labels(exchange.model).observe(time.perf_counter() - exchange.began)
         for stage, seconds in exchange.stages().items():
-            self.stages.labels(stage).observe(seconds)
+            self.stages.labels(stage, exchange.model).observe(seconds)
         record = exchange.log()
         self._note(exchange, record)
         exchange.span.end(exchange.attributes(record), exchange.status)

@@ -8,6 +8,7 @@ import logging
 import signal
 import socket
 import sys
+from collections.abc import Mapping
 from types import FrameType
 from typing import Any
 
@@ -52,7 +53,7 @@ def prepare_process() -> None:
 
 
 def serve(
-    model: Model,
+    model: Model | Mapping[str, Model],
     settings: Settings | None = None,
     *,
     host: str = "127.0.0.1",
@@ -60,10 +61,10 @@ def serve(
     log: str = "info",
     **uvicorn_options: Any,
 ) -> None:
-    """Serves a model until the process is told to end. Running requests then have the grace time to end.
+    """Serves a model, or several, until the process is told to end. Running requests then have the grace time to end.
 
     Args:
-        model: what `load` gave.
+        model: what `load` gave, or models by their names.
         settings: the bounds of the server.
         host, port: where it listens.
         log: uvicorn's log level.

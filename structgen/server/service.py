@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from structgen.calling.request import prepared
 from structgen.decoding.call_options import CallOptions
@@ -50,33 +50,53 @@ _KINDS: dict[type[AnyRequest], tuple[Callable[..., Asked], Callable[..., Answer]
 class Service:
     """What a server does with requests. Its methods run on one event loop.
 
+    Args:
+        models: by the names that requests have. Each has a thread and a queue of its own.
+
     Attributes:
-        texts: the number of texts of requests that are not over.
+        threads: those of the models, by all their names; the first is the first model's.
         ready: new requests are welcome; not so once the server is told to end, though it still takes them for a while.
         sessions: the last turns of clients' sessions.
         draining: the server ends: it takes no new requests.
     """
 
-    def __init__(self, model: Model, settings: Settings) -> None:
+    def __init__(self, models: Mapping[str, Model], settings: Settings) -> None:
         self._loop = asyncio.get_running_loop()
-        self.settings, self._model = settings, model
+        self.settings = settings
         self._compilers = Compilers(settings.compilers, settings.schema_seconds)
-        self._engine = ModelThread(model, rows=settings.rows, deliver=self._deliver, patience=settings.row_seconds)
+        own: Any = {"rows": settings.rows, "deliver": self._deliver, "patience": settings.row_seconds}
+        self._own = [ModelThread(model, name=name, **own) for name, model in models.items()]
+        self.threads = {thread.name: thread for thread in self._own}
+        self.threads |= {alias: self._own[0] for alias in settings.aliases if alias != "*"}
         self.sessions = Sessions()
-        self.metrics = Metrics(lambda: self._engine.running, lambda: self._engine.waiting, self.sessions.note)
-        self.texts, self.ready, self.draining = 0, True, False
+        self.metrics = Metrics(self._own, self.sessions.note)
+        self.ready, self.draining = True, False
         self._kept = BoundedCache[str, list[InputItem]](KEPT, lambda items: sum(len(str(each)) for each in items))
         self._reading, self._next_read = asyncio.Lock(), 0.0
 
     @property
     def alive(self) -> bool:
-        """Does the model's thread run?"""
-        return self._engine.alive
+        """Do the models' threads run?"""
+        return all(thread.alive for thread in self._own)
+
+    def thread(self, name: str) -> ModelThread:
+        """Returns the thread of a model, by one of its names.
+
+        Raises:
+            Problem: there is no such model.
+        """
+        if name not in self.threads and "*" not in self.settings.aliases:
+            known = ", ".join(quoted(thread.name) for thread in self._own)
+            message = f"there is no model {quoted(name)} here: this server has {known}"
+            raise Problem(404, message, "model_not_found", param="model")
+        return self.threads.get(name, self._own[0])
 
     async def close(self) -> None:
         """Ends running requests and the threads."""
         self._compilers.close()
-        await asyncio.to_thread(self._engine.close)
+        self.end_requests()
+        for thread in self._own:
+            await asyncio.to_thread(thread.close)
 
     async def read(self, kind: type[R], body: bytes) -> R:
         """Reads a request. Large bodies are read one at a time, with pauses: meanwhile no other thread runs Python.
@@ -95,15 +115,15 @@ class Service:
                 now = self._loop.time()
                 self._next_read = now + min(PAUSES * (now - began), LONGEST_PAUSE)
 
-    async def apart(self, work: Callable[[Model], T], exchange: Exchange) -> T:
-        """Runs work that needs the tokenizer alone on the threads that read prompts."""
-        return await self._compilers.run(
-            partial(exchange.span.context.run, work, self._model), large=exchange.size > LARGE, times=exchange.seconds
-        )
+    async def apart(self, work: Callable[[], T], exchange: Exchange) -> T:
+        """Runs work that needs a tokenizer alone on the threads that read prompts."""
+        own = partial(exchange.span.context.run, work)
+        return await self._compilers.run(own, large=exchange.size > LARGE, times=exchange.seconds)
 
     def end_requests(self) -> None:
         """Ends what still runs with an error, which streams tell their clients."""
-        self._engine.stop()
+        for thread in self._own:
+            thread.stop()
 
     async def start(self, request: AnyRequest, exchange: Exchange) -> RunningRequest:
         """Starts a request; `RunningRequest.close` frees its rows and its places in the queue.
@@ -111,15 +131,16 @@ class Service:
         Raises:
             Problem: the queue has no place for it, or something in it cannot work.
         """
-        texts = self._admitted(request)
+        thread, texts = self._admitted(request)
+        exchange.model = thread.name
         run = RunningRequest(self._loop.time() + self.settings.request_seconds, self.metrics, exchange)
-        run.at_end.callback(self._free, texts)
+        run.at_end.callback(self._free, thread, texts)
         try:
             exchange.notes = request._notes
             if isinstance(request, ResponsesRequest):
                 self._recall(request)
             ask, answer = _KINDS[type(request)]
-            work = partial(exchange.span.context.run, ask, self._model, request, self.settings)
+            work = partial(exchange.span.context.run, ask, thread.model, request, self.settings)
             tools = len(getattr(request, "tools", None) or ())
             large = exchange.size > LARGE
             asked = await self._compilers.run(work, large=large, times=exchange.seconds, tools=tools)
@@ -133,15 +154,15 @@ class Service:
             context = exchange.span.context
             job = EngineJob(asked.turns, record=record, stream=streams, tell=tell, id=exchange.id, context=context)
             exchange.job = job
-            run.at_end.callback(self._engine.cancel, job)
-            self._engine.submit(job)
+            run.at_end.callback(thread.cancel, job)
+            thread.submit(job)
         except BaseException:  # a request that is cancelled gives its places back, too
             run.close()
             raise
         return run
 
-    def _free(self, texts: int) -> None:
-        self.texts -= texts
+    def _free(self, thread: ModelThread, texts: int) -> None:
+        thread.texts -= texts
 
     def _recall(self, request: ResponsesRequest) -> None:
         """Puts the items of an earlier answer, and of what it answered, before those of a request.
@@ -164,27 +185,27 @@ class Service:
         if isinstance(answer, ResponseAnswer) and answer.is_over:
             self._kept.keep(answer.id, [*request.items, *answer.items])
 
-    def _admitted(self, request: AnyRequest) -> int:
-        """Takes a place in the queue for each text of a request. Returns their number.
+    def _admitted(self, request: AnyRequest) -> tuple[ModelThread, int]:
+        """Takes a place in its model's queue for each text of a request. Returns the model's thread, and their number.
 
         Raises:
-            Problem: there are too few places, or the request is for another model.
+            Problem: there are too few places, or no such model.
         """
         settings = self.settings
         texts = texts_of(request, settings.max_choices)
         if self.draining:
             raise problem_of(ShuttingDown("the server is being stopped"))
-        if not self.alive:
+        thread = self.thread(request.model)
+        if not thread.alive:
             raise Problem(503, "the model's thread has ended", "unavailable")
-        settings.require_name(request.model)
         if texts > settings.max_choices:
             message = f"{texts} texts or beams in one request: this server gives {settings.max_choices} at most"
             raise Problem(400, message, "invalid_value", param="n")
-        if self.texts + texts > settings.rows + settings.queue:
-            message = f"the queue is full: {self.texts} texts are on their way"
+        if thread.texts + texts > settings.rows + settings.queue:
+            message = f"the queue is full: {thread.texts} texts are on their way"
             raise Problem(429, message, "queue_full", headers={"Retry-After": "1"})
-        self.texts += texts
-        return texts
+        thread.texts += texts
+        return thread, texts
 
     def _deliver(self, delivered: list[tuple[EngineJob, News]]) -> None:
         """Brings the news of a step from the model's thread to the event loop, by one call."""
@@ -278,7 +299,7 @@ class RunningRequest:
         if news.error is not None:
             raise news.error
         if news.generation is not None:
-            self._metrics.count(news.generation)
+            self._metrics.count(news.generation, self._exchange.model)
             self._exchange.texts.append(news.generation)
             if self.losses:
                 await asyncio.to_thread(getattr, news.generation.trace, "tokens")  # takes long, and only once

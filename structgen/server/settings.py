@@ -17,8 +17,6 @@ from structgen.arguments import (
     require,
     require_one_of,
 )
-from structgen.errors import quoted
-from structgen.server.problems import Problem
 
 _LINE = {"line": True}
 _COUNT = _LINE | option(count_from(1))
@@ -50,8 +48,8 @@ class Settings:
     The command line has a flag for each, named in the metadata where it is not the field's name.
 
     Attributes:
-        name: the name of the model for clients.
-        aliases: further names that requests may have, as those that clients ask for by themselves; "*" is any name.
+        name: the name of the model for clients. Several models have names of their own, see `create_app`.
+        aliases: further names of the first model, as those that clients ask for by themselves; "*" is any name.
         api_key: the key that requests must send as `Authorization: Bearer ...`, or several, of which any one is right;
             None lets everyone in.
         metrics_key: the only key that `/metrics` takes; None for the keys of requests.
@@ -59,8 +57,8 @@ class Settings:
         hosts: further names by which a server without a key may be called on this machine, as that of a proxy; or
             `("*",)`. See `Gate`.
         cors_origins: the origins of web pages that may send requests, or `("*",)`.
-        rows: the number of texts that are decoded at once.
-        queue: the number of further texts that may wait; a request beyond it is refused with status 429.
+        rows: the number of texts that are decoded at once, by each model.
+        queue: the number of further texts that may wait for a model; a request beyond it is refused with status 429.
         max_tokens: the largest number of tokens of one text, and the default of requests; None: what is left of the
             model's context. A request for more gets this many, and the answer says so.
         max_choices: the largest number of texts of one request, `n` times its prompts. A larger `n` is lowered, and the
@@ -104,17 +102,6 @@ class Settings:
     request_seconds: float = field(default=600.0, metadata=_POSITIVE)
     drain_seconds: float = field(default=5.0, metadata=_POSITIVE)
     grace_seconds: float = field(default=30.0, metadata=_POSITIVE)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """All names of the model that are known."""
-        return (self.name, *(name for name in self.aliases if name != "*"))
-
-    def require_name(self, name: str) -> None:
-        """Refuses a request for another model."""
-        if name not in self.names and "*" not in self.aliases:
-            message = f"there is no model {quoted(name)} here: this server has {quoted(self.name)}"
-            raise Problem(404, message, "model_not_found", param="model")
 
     def __post_init__(self) -> None:
         check_options(self)

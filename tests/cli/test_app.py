@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import structgen as sg
 from structgen.cli import app
-from structgen.cli.app import _api_keys
+from structgen.cli.app import _api_keys, _named_models
 from structgen.testing import scripted
 from tests.support.tables import cases
 
@@ -225,6 +225,8 @@ def test_the_keys_of_a_server_and_its_port_are_checked_before_its_model_is_loade
     assert "give one of" in run("serve", "no/model", "--api-key-file", str(keys)).stderr
     monkeypatch.delenv("STRUCTGEN_API_KEY")
     assert _api_keys(None, keys) == ["first", "second"]
+    assert _named_models(["a/b/", "c=d/e", "./x=y"], None) == {"b": "a/b/", "c": "d/e", "x=y": "./x=y"}
+    assert _named_models(["a/b"], "m") == {"m": "a/b"}
     keys.write_text("# none")
     assert "no key in" in run("serve", "no/model", "--api-key-file", str(keys)).stderr
     with socket.socket() as taken:
@@ -232,6 +234,7 @@ def test_the_keys_of_a_server_and_its_port_are_checked_before_its_model_is_loade
         taken.listen()
         port = str(taken.getsockname()[1])
         assert f"cannot listen on 127.0.0.1:{port}" in run("serve", "no/model", "--port", port).stderr
+        assert "'b' is the name of no model, or of two" in run("serve", "a/b", "c/b", "--port", port).stderr
         server = pytest.importorskip("structgen.server")
         with pytest.raises(sg.OptionError, match="cannot listen"):  # taken while the model was loaded
             server.serve(scripted("1"), port=int(port))

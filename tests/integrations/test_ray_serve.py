@@ -41,7 +41,7 @@ def test_a_replica_without_the_models_thread_is_not_healthy():
     with served(demo(), Settings(name="demo")) as server:
         replica.app = server.app
         replica.check_health()
-        server.service._engine.close()
+        server.engine.close()
         with pytest.raises(RunError, match="thread has ended"):
             replica.check_health()
 

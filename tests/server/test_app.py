@@ -67,11 +67,11 @@ def test_models_health_metrics_and_what_is_not_there(model):
         server.client.chat.completions.create(model="m", messages=ASK, max_tokens=5)
         status, headers, text = fetch(server, "GET", "/metrics")
         assert (status, headers["content-type"].split(";")[0]) == (200, "text/plain")
-        assert 'structgen_requests_total{path="/v1/chat/completions",status="200"} 1.0' in text
-        assert 'structgen_tokens_total{kind="generated"} 5.0' in text
-        assert "structgen_between_tokens_seconds_count 1.0" in text
+        assert 'structgen_requests_total{model="m",path="/v1/chat/completions",status="200"} 1.0' in text
+        assert 'structgen_tokens_total{kind="generated",model="m"} 5.0' in text
+        assert 'structgen_between_tokens_seconds_count{model="m"} 1.0' in text
         for stage in ("body", "compile_queue", "prompt", "schema", "queue", "prefill", "decode"):
-            assert f'structgen_stage_seconds_count{{stage="{stage}"}} 1.0' in text
+            assert f'structgen_stage_seconds_count{{model="m",stage="{stage}"}} 1.0' in text
         assert sys.platform != "linux" or "process_resident_memory_bytes " in text
         for path in ("/v1/nothing", "/v1/models/other"):
             assert fetch(server, "GET", path)[0] == 404
@@ -256,7 +256,7 @@ def test_a_client_that_goes_away_frees_its_row(model, stream):
         with socket.create_connection((host, int(port))) as connection:
             connection.sendall(head("/v1/chat/completions", len(text)) + text)
             until = time.monotonic() + 60
-            while not server.service._engine.running:
+            while not server.engine.running:
                 assert time.monotonic() < until
                 time.sleep(0.005)
         server.await_idle()
@@ -281,11 +281,11 @@ def test_a_large_request_whose_client_has_gone_no_longer_waits(model, monkeypatc
             waiting = stack.enter_context(socket.create_connection((host, int(port))))
             waiting.sendall(head("/v1/completions", len(text)) + text)
             until = time.monotonic() + 60
-            while server.service.texts < 2:
+            while server.engine.texts < 2:
                 assert time.monotonic() < until
                 time.sleep(0.005)
             stack.close()
-            while server.service.texts > 1:
+            while server.engine.texts > 1:
                 assert time.monotonic() < until
                 time.sleep(0.005)
             go.set()

@@ -200,7 +200,7 @@ def test_the_field_for_what_openai_has_no_field_for(chat):
 
 
 def test_a_bias_makes_tokens_more_or_less_likely_among_those_that_may_come(demo, chat):
-    tokenizer = demo.service._model.tokenizer
+    tokenizer = demo.engine.model.tokenizer
     letters = {letter: tokenizer.convert_tokens_to_ids(letter) for letter in "abcz"}
     letter = {"extra_body": {"structgen": {"regex": "[a-c]"}}}
     for wanted in "abc":
@@ -242,7 +242,7 @@ def test_completions(demo):
     assert logprobs.text_offset == [sum(map(len, logprobs.tokens[:i])) for i in range(len(logprobs.tokens))]
     assert len(logprobs.top_logprobs[0]) == 2
     assert (answer.object, answer.usage.total_tokens > 10) == ("text_completion", True)
-    ids = demo.service._model.tokenizer.encode("Text: a")
+    ids = demo.engine.model.tokenizer.encode("Text: a")
     again = create(model="demo", prompt=ids, max_tokens=5, temperature=0)
     assert again.choices[0].text == answer.choices[0].text
     streamed = create(model="demo", prompt="Text: a", max_tokens=5, temperature=0, stream=True)

@@ -105,7 +105,7 @@ def test_faults_are_found_from_the_log_alone(monkeypatch, caplog):
     settings = Settings(name="m", api_key="k", rows=2, queue=1, body_seconds=1, schema_seconds=0.5, max_tokens=450)
     with served(model, settings) as server, ThreadPoolExecutor(4) as pool:
         client = Client(server)
-        engine = server.service._engine
+        engine = server.engine
         client.told("fine", max_tokens=5, structgen={})
         client.told("wrong field logit_bias", logit_bias={"x": 1})
         client.told("unknown model", model="other")
@@ -131,7 +131,7 @@ def test_faults_are_found_from_the_log_alone(monkeypatch, caplog):
         leave(waits)
         for stream in streams:
             leave(stream)
-        until(lambda: not server.service.texts)
+        until(lambda: not server.engine.texts)
         server.service.settings = replace(settings, request_seconds=4)
         streams = [client.begun("deadline passed, decode_ms"), client.begun("deadline passed, decode_ms")]
         client.told("deadline passed, queue_ms")
@@ -141,7 +141,7 @@ def test_faults_are_found_from_the_log_alone(monkeypatch, caplog):
         server.service.settings = settings
         stream = client.begun("shutdown")
         server.service.end_requests()
-        until(lambda: not server.service.texts)
+        until(lambda: not server.engine.texts)
         stream.close()
     records = [each for each in caplog.records if each.name.startswith("structgen")]
     lines = {

@@ -253,7 +253,7 @@ def test_a_run_that_fails_ends_its_stream_with_the_failed_response(demo, monkeyp
     def fail(*_, **__):
         raise MemoryError("no memory")
 
-    monkeypatch.setattr(demo.service._model.module, "forward", fail)
+    monkeypatch.setattr(demo.engine.model.module, "forward", fail)
     *_, last = strictly(demo.client.responses.create(model="demo", input=ASK, stream=True))
     assert (last.type, last.response.status, last.response.error.code) == ("response.failed", "failed", "server_error")
     assert "no memory" in last.response.error.message

@@ -97,9 +97,9 @@ def test_a_client_that_leaves_frees_the_search(demo):
     )  # fmt: skip
     assert "Bo" in Person.model_validate_json(response.output_text).model_dump_json()
     deadline = time.monotonic() + 60
-    while demo.service.texts and time.monotonic() < deadline:
+    while demo.engine.texts and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert demo.service.texts == 0
+    assert demo.engine.texts == 0
 
 
 @pytest.mark.parametrize(

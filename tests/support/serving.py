@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -13,6 +13,7 @@ import openai
 
 from structgen.models.model import Model
 from structgen.server import Settings, create_app
+from structgen.server.engine import ModelThread
 from structgen.server.process import server_of
 from structgen.server.service import Service
 
@@ -37,10 +38,15 @@ class Served:
         service: Service = self.app.state.service
         return service
 
+    @property
+    def engine(self) -> ModelThread:
+        """The thread of the first model."""
+        return next(iter(self.service.threads.values()))
+
     def await_idle(self, seconds: float = 60.0) -> None:
         """Waits until no request holds anything."""
         until = time.monotonic() + seconds
-        while self.service.texts or self.service._engine.running:
+        while any(thread.texts or thread.running for thread in self.service.threads.values()):
             assert time.monotonic() < until, "rows or places are still taken"
             time.sleep(0.01)
 
@@ -52,7 +58,7 @@ def head(path: str, length: int | str, *further: str) -> bytes:
 
 
 @contextmanager
-def served(model: Model, settings: Settings) -> Iterator[Served]:
+def served(model: Model | Mapping[str, Model], settings: Settings) -> Iterator[Served]:
     """Serves a model within the block. Bounds on time that a test does not set are wide: its machine may be loaded."""
     default = Settings()
     if settings.schema_seconds == default.schema_seconds:

@@ -92,4 +92,4 @@ def test_the_server(path):
         with server.client.responses.stream(model="m", input=PROMPT, text_format=Person, temperature=0) as stream:
             assert as_wanted(path, stream.get_final_response().output_parsed)
         server.await_idle()
-        assert len(server.service._model.module.free) == server.service._model.module.places
+        assert len(server.engine.model.module.free) == server.engine.model.module.places
