@@ -7,7 +7,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
@@ -187,7 +187,9 @@ class RemoteRequest:
                 raise BudgetExhausted(f"the endpoint cut the value short; text: {quoted(text)}", text)
         except (StructgenError, ValidationError, ValueError, RecursionError) as refusal:
             value, failure = None, _refused(choice, text, refusal)
-        return _generation(choice, usage, value, failure, seconds)
+        return replace(
+            _generation(choice, usage, value, failure, seconds), _is_json="response_format" in self.rows[row][0]
+        )
 
 
 def _answer(read: Callable[[str], Any], portable_: Portable | None, choice: ReplyChoice) -> Any:
@@ -253,7 +255,10 @@ def _generation(
             cached=(cached and cached.cached_tokens) or 0,
         ),
         seed=own.seed,
-        caps=tuple(Cap(cap.name, cap.pointer, cap.limit) for cap in own.caps or ()),
+        caps=tuple(
+            Cap(cap.name, cap.pointer, cap.limit, len(choice.text.encode()) if cap.offset is None else cap.offset)
+            for cap in own.caps or ()
+        ),
         thinking=choice.message.reasoning_content if choice.message else None,
         error=error,
         guarantee="validated",

@@ -65,6 +65,7 @@ class ToldCap(BaseModel):
     name: str
     pointer: str
     limit: int | float
+    offset: NonNegativeInt | None = None
 
 
 class ToldOptions(BaseModel):

@@ -77,6 +77,8 @@ def test_details_say_that_the_value_was_validated_and_not_masked(remote, own):
     assert local.guarantee == "masked"
     cut = sg.generate(own, PROMPT, Person, limits=sg.Limits(17), details=True)
     assert (cut.finish, [cap.name for cap in cut.caps]) == ("closed_by_budget", ["max_new_tokens"])
+    early = sg.generate(own, PROMPT, Person, limits=sg.Limits(max_characters=3), details=True)
+    assert (early.finish, early.after_cuts) == ("capped", ("/age", "/city"))
     with pytest.warns(sg.BudgetWarning, match="city"):
         sg.generate(remote, PROMPT, Person, limits=sg.Limits(17))
     drawn = sg.Sampling(temperature=1.5, seed=4, top_p=0.9)

@@ -56,6 +56,7 @@ class Extraction(Generic[T]):
             "capped" or "length".
         failed: the number of inputs that were set aside with their error.
         skipped: the number of inputs that had a result already, with `resume=True`.
+        skipped_cut: how many of those skipped have a result that is cut short or not complete.
         tokens: the number of generated tokens.
         seconds: the time from the first input to the last result.
         results: without `out=` and `on_entry=`, an entry for each input, in their order: `id` with `value` and
@@ -67,6 +68,7 @@ class Extraction(Generic[T]):
     cut: int = 0
     failed: int = 0
     skipped: int = 0
+    skipped_cut: int = 0
     incomplete: int = 0
     tokens: int = 0
     seconds: float = 0.0
@@ -94,7 +96,8 @@ class Extraction(Generic[T]):
     def __str__(self) -> str:
         """The counts in words."""
         cut = f", {self.cut} cut short" if self.cut else ""
-        before = f", {self.skipped} from before" if self.skipped else ""
+        lost = f" ({self.skipped_cut} cut short or not complete)" if self.skipped_cut else ""
+        before = f", {self.skipped} from before{lost}" if self.skipped else ""
         parts = f" ({self.incomplete} with lines that no value was made of)" if self.incomplete else ""
         return f"{self.done} done{parts}{cut}, {self.failed} failed{before}"
 
@@ -266,5 +269,6 @@ def _undone(inputs: Inputs, files: JobFiles | None, report: Extraction[Any]) -> 
     for number, row in enumerate(inputs):
         if files is not None and files.is_done(row):
             report.skipped += 1
+            report.skipped_cut += row.id in files.cut
         else:
             yield number, row

@@ -160,6 +160,7 @@ class JobFiles:
 
     Attributes:
         done: the digests of the inputs that have a result, by their ids.
+        cut: the ids of those whose result is cut short, or is not complete.
 
     Raises:
         OptionError: there is a file and `resume` is False, or none of a job, or another job's; another process writes
@@ -172,6 +173,7 @@ class JobFiles:
         self.places, self._settings, self._resume = Places.of(out), dict(settings), resume
         self._shown, self._escapes = os.fspath(out), escape_formulas
         self.done: dict[str, str] = {}
+        self.cut = set[str]()
         self._failed: dict[str, bool] = {}  # each id of a line of failures from before: has it an outcome now?
         self._redone = False
         self._stack = ExitStack()
@@ -248,20 +250,26 @@ class JobFiles:
                 (others.discard if used == budget else others.add)(id_)
         lines = 0
         for line in _whole_lines(places.results):
-            id_ = self._id_of(line)
+            entry = self._entry_of(line)
+            id_, is_cut = str(entry["id"]), entry.get("finish") in CUT
             lines += 1
-            again = id_ in others and json.loads(line).get("finish") in CUT
-            self.done[id_] = "" if again else digests.get(id_, "")
+            (self.cut.add if is_cut or not entry.get("complete", True) else self.cut.discard)(id_)
+            self.done[id_] = "" if is_cut and id_ in others else digests.get(id_, "")
         if lines > len(self.done):
             self._keep_last()
         for line in _whole_lines(places.errors):
             self._failed[self._id_of(line)] = False
 
-    def _id_of(self, line: bytes) -> str:
+    def _entry_of(self, line: bytes) -> Entry:
         try:
-            return str(json.loads(line)["id"])
+            entry: Entry = json.loads(line)
+            entry["id"]
         except (ValueError, TypeError, LookupError) as error:
             raise OptionError(f"out={self._shown!r} has a line that is not a result: {excerpt(line)}") from error
+        return entry
+
+    def _id_of(self, line: bytes) -> str:
+        return str(self._entry_of(line)["id"])
 
     def is_done(self, row: InputRow) -> bool:
         """Has the input a result, for what it says now?"""

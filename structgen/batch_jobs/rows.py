@@ -92,7 +92,8 @@ class InputRow:
         try:
             return _filled(template, self.fields)
         except (LookupError, ValueError, AttributeError, TypeError) as error:  # a template may have `{a[0].b:x}`
-            raise OptionError(f"the prompt cannot be filled in: {type(error).__name__}: {excerpt(error)}") from error
+            why = f"the prompt cannot be filled in: {type(error).__name__}: {excerpt(error)}"
+            raise OptionError(str(error) if isinstance(error, OptionError) else why) from error
 
     def quotable(self, template: Prompt) -> str | dict[str, str] | None:
         """Returns what quotes are pieces of: the texts that the prompt is made of; None for what the prompt says."""

@@ -73,7 +73,7 @@ def extract(
     """Generate a value for each of many inputs.
 
     Exit code 2 where some inputs failed, else 3 where limits cut some values short, or lines of documents read in
-    windows may be rows without a value; 130 where you stopped it.
+    windows may be rows without a value, also in a run that this one continues; 130 where you stopped it.
     """
     import_engine()
     with one_line_errors(), stopped_by_signals() as stop:
@@ -134,5 +134,5 @@ def _run(model: Any, inputs: str, schema: Any, out: Path | None, job: dict[str, 
     told = "" if out is None else f"; {out}.job/report.html describes them"
     told += ", quotes.html shows them in their texts" if told and "source" in job["columns"] else ""
     errors.print(f"{report}, {report.seconds:.1f} s{told}", markup=False, highlight=False, soft_wrap=True)
-    if report.failed or report.cut or report.incomplete:
+    if report.failed or report.cut or report.incomplete or report.skipped_cut:
         raise typer.Exit(2 if report.failed else 3)

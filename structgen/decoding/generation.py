@@ -188,6 +188,7 @@ class Generation(Generic[T]):
     guarantee: Literal["masked", "validated"] = "masked"
     _confidence: Confidence | None = field(default=None, repr=False, compare=False)
     _read: tuple[Vocabulary, tuple[int, ...]] | None = field(default=None, repr=False, compare=False)
+    _is_json: bool = field(default=False, repr=False, compare=False)
 
     @property
     def prompt(self) -> str:
@@ -221,10 +222,10 @@ class Generation(Generic[T]):
         """JSON pointers of the scalars that begin after the first place where a limit cut the value.
 
         They are not to be believed: of a list that was cut, a later `count` counts what is not there, and the budget
-        closes a value with whatever is shortest. Empty where nothing was cut, and without details.
+        closes a value with whatever is shortest. Empty where nothing was cut.
         """
         cut = min((cap.offset for cap in self.caps if cap.cuts_a_value), default=None)
-        if cut is None or self._confidence is None or not self._confidence.is_json:
+        if cut is None or not self._is_json:
             return ()
         reader, text = PointerReader(), self.text.encode()
         spans = [*reader.feed(text), *reader.finish()]

@@ -146,6 +146,7 @@ class Request:
             error=error,
             _confidence=None if error else _confidence(self.model, session, choices, is_json=is_json),
             _read=(vocabulary, tuple(session.prompt)),
+            _is_json=is_json,
         )
 
 

@@ -191,7 +191,10 @@ class Comparing:
         self._fitting = Fitting(schema) if is_json and self._schema is not None else None
 
     def gold(self, entry: Entry) -> Any:
-        """The expected value of an entry; None without one. Texts that the schema refuses are read as JSON."""
+        """The expected value of an entry; None without one. Texts that the schema refuses are read as JSON.
+
+        An empty cell among several columns is null where the schema lets its member be null.
+        """
         source = entry.get("input")
         if not isinstance(source, Mapping) or not any(name in source for name in self.names):
             return None
@@ -207,6 +210,10 @@ class Comparing:
             with suppress(ValueError):  # the cell of a CSV file is a text
                 cell = json.loads(cell) if cell.strip() else None
             gold = {**gold, name: cell} if listed else cell
+        for name in self.names if listed and self._fitting is not None else ():
+            without = {**gold, name: None}
+            if gold[name] == "" and self._fitting.fault(without) is None:  # type: ignore[union-attr]
+                gold = without
         return gold
 
     def row(self, entry: Entry) -> Row:

@@ -97,7 +97,10 @@ class ChoiceText:
         caps, stats, quotes = self.generation.caps, self.generation.stats, self.quotes or self.generation.quotes
         return {
             "finish": self.generation.finish,
-            "caps": [{"name": cap.name, "pointer": cap.pointer, "limit": cap.limit} for cap in caps],
+            "caps": [
+                {"name": cap.name, "pointer": cap.pointer, "limit": cap.limit, "offset": cap.offset} for cap in caps
+            ],
+            **({"after_cuts": list(after)} if (after := self.generation.after_cuts) else {}),
             "seed": self.generation.seed,
             "forced_tokens": stats.fast_forwarded,
             "rollbacks": stats.rollbacks,

@@ -172,7 +172,9 @@ class Judge:
         reader.feed(taken + rest[: rest.startswith(b",")])
         token = TOKEN.match(text, len(reader.text) - len(reader.unfinished))
         whole = text[walk.taken : token.end() + 1] if token else rest  # the token that is refused, and a byte after it
-        for refused in dict.fromkeys((whole, rest[:1])):  # the whole may fail for several reasons
+        ends_number = rest[:1] == b"," and taken[-1:].isdigit()  # the comma may be refused because the number is
+        tries = [whole, rest[:1]]  # the whole may fail for several reasons
+        for refused in dict.fromkeys(tries[::-1] if ends_number else tries):
             blame = self._automaton.blame(taken, walk.positions, refused, ends=not rest)
             if blame.keyword:
                 break
@@ -184,7 +186,8 @@ class Judge:
         if missing:
             return Fault(pointer, f"{', '.join(missing)} is missing, and is required", blame.rule, found)
         what = f"found {self._shown(found)}"
-        if token is not None and token[1] is not None and reader.pending is None:
+        is_name = token is not None and token[1] is not None and reader.pending is None
+        if token is not None and is_name and isinstance(found, Mapping):
             what = f"the member {quoted(json.loads(token[1]))} is not allowed"
         rule = f"{blame.keyword} is {quoted(blame.argument)}" if blame.keyword else f"expected {expected}"
         return Fault(pointer, f"{what}; {rule}", blame.rule, found)

@@ -169,12 +169,26 @@ def test_what_limits_cut_is_done_again_with_other_limits(out):
     assert (first.done, first.cut, lengths()) == (0, 3, [5, 5, 5])
     assert json.loads((job_of(out) / "report.json").read_bytes())["cut"] == 3
     same = sg.extract_many(model, rows, numbers, out=out, limits=few, resume=True)
-    assert (same.cut, same.skipped) == (0, 3)
+    assert (same.cut, same.skipped, same.skipped_cut) == (0, 3, 3)
+    assert str(same) == "0 done, 0 failed, 3 from before (3 cut short or not complete)"
     part = sg.extract_many(model, rows[:1], numbers, out=out, limits=more, resume=True)
     assert (part.done, sorted(lengths())) == (1, [5, 5, 30])
     rest = sg.extract_many(model, rows, numbers, out=out, limits=more, resume=True)
     assert (rest.done, rest.cut, rest.skipped, lengths()) == (2, 0, 1, [30, 30, 30])
+    assert rest.skipped_cut == 0
     assert sg.extract_many(model, rows, numbers, out=out, limits=few, resume=True).skipped == 3
+
+
+def test_what_comes_after_a_cut_is_marked_in_every_line(tmp_path):
+    """A job that asks for no columns says which members not to believe, in JSON lines and in a table."""
+    schema = {"properties": {"rows": {"type": "array"}, "count": {"type": "integer"}}, "required": ["rows", "count"]}
+    schema |= {"type": "object", "additionalProperties": False}
+    model = scripted('{"rows": [1, 2, 3, 4, 5, 6], "count": 6}')
+    for name in ("o.jsonl", "o.csv"):
+        job = sg.extract_many(model, ["a"], schema, out=tmp_path / name, limits=sg.Limits(max_items=2))
+        assert job.cut == 1
+    assert lines(tmp_path / "o.jsonl")[0]["after_cut"] == ["/count"]
+    assert (tmp_path / "o.csv").read_text().splitlines()[1].endswith(',capped,"[""/count""]"')
 
 
 def test_inputs_that_have_changed_under_their_ids_are_done_again(model, out):

@@ -61,13 +61,18 @@ def test_a_dry_run_shows_prompts_and_loads_nothing(tmp_path):
 
 
 def test_extract_reads_documents_in_windows(tmp_path):
-    """The exit code says that a line was lost."""
+    """The exit code says that a line was lost, also where an earlier run has lost it."""
     (tmp_path / "in.txt").write_text(f"{PEOPLE[0]}\nNobody of 3.\n")
     (tmp_path / "list.json").write_text(json.dumps({"type": "array", "items": Person.model_json_schema()}))
     schema = ["--schema", tmp_path / "list.json", "--prompt", ASK]
     result = run("extract", "demo", tmp_path / "in.txt", *schema, "--windows", 40, "--max-new-tokens", 60)
     assert result.exit_code == 3
     assert "Nobody of 3." in [each["text"] for each in json.loads(result.stdout)["unused"]]
+    command = ["extract", "demo", tmp_path / "in.txt", *schema, "--windows", 40, "--max-new-tokens", 60]
+    for further in ((), ("--resume",)):
+        result = run(*command, "--out", tmp_path / "o.jsonl", *further)
+        assert result.exit_code == 3
+    assert "1 from before (1 cut short or not complete)" in result.stderr
 
 
 def test_extract_makes_a_table(tmp_path):

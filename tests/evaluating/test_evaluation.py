@@ -124,20 +124,24 @@ def test_a_job_is_read_again_goes_on_and_has_a_page(tmp_path: Path) -> None:
     assert "<h2>r1</h2>" not in page
 
 
-CSV = 'text,expected,name,age\na,"{""name"": ""Ada"", ""age"": 3}",Ada,3\nb,"{""name"": ""7"", ""age"": null}",7,\n'
+CSV = """text,expected,name,age,note
+a,"{""name"": ""Ada"", ""age"": 3, ""note"": ""x""}",Ada,3,x
+b,"{""name"": ""7"", ""age"": null, ""note"": null}",7,,
+"""
 
 
 class Known(BaseModel):
     name: str
     age: int | None
+    note: str | None
 
 
-@pytest.mark.parametrize("expected", ["expected", ["name", "age"]])
+@pytest.mark.parametrize("expected", ["expected", ["name", "age", "note"]])
 def test_cells_of_csv_are_values_of_the_schema(tmp_path: Path, expected: Any) -> None:
     (tmp_path / "rows.csv").write_text(CSV, encoding="utf-8")
-    said = scripted(['{"name": "Ada", "age": 3}', '{"name": "7", "age": null}'])
-    result = sg.evaluate(said, tmp_path / "rows.csv", Known, expected=expected)
-    assert [row.expected for row in result.rows] == [{"name": "Ada", "age": 3}, {"name": "7", "age": None}]
+    values = [{"name": "Ada", "age": 3, "note": "x"}, {"name": "7", "age": None, "note": None}]
+    result = sg.evaluate(scripted([*map(json.dumps, values)]), tmp_path / "rows.csv", Known, expected=expected)
+    assert [row.expected for row in result.rows] == values
     assert result.whole.right == 2
 
 

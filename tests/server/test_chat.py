@@ -98,7 +98,9 @@ def test_a_value_that_a_limit_closes_is_valid_and_still_cut(demo, chat):
     assert Person.model_validate_json(choice.message.content)
     assert choice.finish_reason == "length"
     assert choice.model_extra["structgen"]["finish"] == "closed_by_budget"
-    assert choice.model_extra["structgen"]["caps"] == [{"name": "max_new_tokens", "pointer": "/city", "limit": 17}]
+    assert choice.model_extra["structgen"]["caps"] == [
+        {"name": "max_new_tokens", "pointer": "/city", "limit": 17, "offset": 44}
+    ]
     parse = demo.client.chat.completions.parse
     with pytest.raises(openai.LengthFinishReasonError):
         parse(model="demo", messages=ASK, temperature=0, max_tokens=17, response_format=Person)
