@@ -25,6 +25,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from jsonschema import Draft202012Validator
 
@@ -33,7 +34,7 @@ from benchmarks.picture import FREE as GREY
 from benchmarks.picture import OURS as GREEN
 from benchmarks.picture import Panel, picture, powers
 from benchmarks.quality_texts import Case, cases
-from benchmarks.report import IMAGES, parser, setting, table, write
+from benchmarks.report import IMAGES, bootstrap, parser, setting, table, write, write_rows
 from structgen.decoding.loop import Execution
 from structgen.decoding.request import CallOptions, prepare
 from structgen.given_prompts import GivenPrompts
@@ -164,7 +165,18 @@ def rows_of(cells: Sequence[Cell]) -> Iterator[list[Any]]:
         for name, seconds in cell.seconds.items():
             cpu, batches = cell.cpu(name), len(seconds)
             ratio = f"{cpu / cell.cpu(FREE):.2f}"
-            yield [cell.rows, cell.rows * batches, cell.tokens, name, f"{cpu:.2f}", ratio, cell.passes[name] / batches]
+            _, low, high = bootstrap([each / cell.rows for each in seconds], np.mean)
+            shown = f"{low:.2f} to {high:.2f}" if batches > 1 else ""
+            passes = cell.passes[name] / batches
+            yield [cell.rows, cell.rows * batches, cell.tokens, name, f"{cpu:.2f}", shown, ratio, passes]
+
+
+def raw_rows(cells: Sequence[Cell]) -> Iterator[dict[str, Any]]:
+    """A row for each batch of each way."""
+    for cell in cells:
+        for name, seconds in cell.seconds.items():
+            about = {"engine": name, "rows": cell.rows, "tokens": cell.tokens}
+            yield from ({**about, "batch": number, "cpu_s": taken} for number, taken in enumerate(seconds))
 
 
 def panel(title: str, points: Sequence[tuple[int, Cell]]) -> Panel:
@@ -190,17 +202,30 @@ def main() -> None:
     given.add_argument("--model", default="smollm2", help="its name; a packaged one needs no file")
     given.add_argument("--gguf", type=Path, help="its file")
     given.add_argument("--texts", type=int, default=8)
+    given.add_argument("--raw", type=Path, help="a file for the raw rows")
     given.add_argument("--write", action="store_true")
     options = given.parse_args()
     torch.set_num_threads(1)
     model = sg.load(str(converted_folder(options.model, options.gguf)) if options.gguf else options.model)
     by_rows = [(rows, contest(model, rows, 0, options.texts)) for rows in options.rows]
     longer = [contest(model, 1, tokens, options.texts) for tokens in options.tokens]
-    head = ["rows", "texts", "tokens of a prompt", "", "CPU s per value", "to transformers, plain", "forward passes"]
+    cells = [cell for _, cell in by_rows] + longer
+    head = [
+        "rows",
+        "texts",
+        "tokens of a prompt",
+        "",
+        "CPU s per value",
+        "95%",
+        "to transformers, plain",
+        "forward passes",
+    ]
     about = setting("torch", threads=1) + f"; {options.model} in float32. Passes: of a batch."
     lines = ["# Batches of a real model", "", about, ""]
-    lines += table(head, rows_of([cell for _, cell in by_rows] + longer))
+    lines += table(head, rows_of(cells))
     print("\n".join(lines))
+    if options.raw:
+        write_rows(options.raw, raw_rows(cells))
     if options.write:
         write(f"batches-{options.model}" if options.gguf else "batches", lines)
     if options.write and not options.gguf:

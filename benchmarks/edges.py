@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from transformers import PreTrainedTokenizerFast
 
-from benchmarks.engines import NAMES
+from benchmarks.engines import NAMES, installed
 from benchmarks.pool import Worker
 from benchmarks.report import DATA, ROOT, inserted, parser, read_rows, setting, table, unpacked, write, write_rows
 from benchmarks.worker import encoded
@@ -38,17 +39,17 @@ def answer(result: dict[str, Any], row: dict[str, Any]) -> tuple[str, str]:
 
 def main() -> None:
     given = parser(__doc__)
-    given.add_argument("--engine", action="append", choices=NAMES, help="may be given again; default: all")
+    given.add_argument("--engine", action="append", choices=NAMES, help="may be given again; default: all installed")
     given.add_argument("--tokenizer", type=Path, default=DATA / "tokenizers" / "gpt-2-tokenizer")
     given.add_argument("--page", type=Path)
-    given.add_argument("--rows", type=Path, help="a file for the raw rows")
+    given.add_argument("--raw", type=Path, help="a file for the raw rows")
     options = given.parse_args()
-    rows, engines = read_rows(ROOT / "benchmarks" / "data" / "edges.jsonl"), options.engine or NAMES
+    rows, engines = read_rows(ROOT / "benchmarks" / "data" / "edges.jsonl"), options.engine or installed()
     with ExitStack() as stack:
         folder = stack.enter_context(unpacked(options.tokenizer))
         tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
         ids = tokenizer.all_special_ids[:1]
-        workers = [Worker(engine, str(folder), 60) for engine in engines]
+        workers = [Worker(engine, str(folder), 180) for engine in engines]
         answers = list[list[tuple[str, str]]]()
         for worker in workers:
             stack.callback(worker.stop)
@@ -61,7 +62,10 @@ def main() -> None:
         for row, found in zip(rows, answers, strict=True)
     ]
     counts = [Counter(kind for kind, _ in column) for column in zip(*answers, strict=True)]
-    sums = [(kind, *(count[kind] for count in counts)) for kind in (EXACT, REFUSED, LETS, MISSES)]
+    sums = [
+        (kind, *(count[kind] for count in counts))
+        for kind in dict.fromkeys((EXACT, REFUSED, LETS, MISSES, *chain(*counts)))
+    ]
     names = [f"{worker.engine} {worker.ready.get('version', '')}".strip() for worker in workers]
     lines = [
         setting(),
@@ -72,13 +76,13 @@ def main() -> None:
     ]
     write("edges", lines)
     print("\n".join(lines))
-    if options.rows:
+    if options.raw:
         raw = [
             {"engine": name, "case": row["case"], "answer": kind, "document": text}
             for row, found in zip(rows, answers, strict=True)
             for name, (kind, text) in zip(names, found, strict=True)
         ]
-        write_rows(options.rows, raw)
+        write_rows(options.raw, raw)
     if options.page:
         text = inserted(options.page.read_text("utf-8"), "\n".join(lines[2:]), "edges")
         options.page.write_text(text, "utf-8")

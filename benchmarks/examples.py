@@ -70,7 +70,7 @@ def main() -> None:
     given = parser(__doc__)
     given.add_argument("--library", action="append", choices=names, help="may be given again; default: all installed")
     given.add_argument("--seconds", type=float, default=600, help="after which an example has failed")
-    given.add_argument("--rows", type=Path, help="a file for the raw rows")
+    given.add_argument("--raw", type=Path, help="a file for the raw rows")
     given.add_argument("--write", action="store_true")
     options = given.parse_args()
     warnings.simplefilter("ignore")
@@ -100,5 +100,5 @@ def main() -> None:
     print("\n".join(lines))
     if options.write:
         write("examples", lines)
-    if options.rows:
-        write_rows(options.rows, rows)
+    if options.raw:
+        write_rows(options.raw, rows)

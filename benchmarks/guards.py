@@ -29,7 +29,7 @@ from typing import Any
 import torch
 from transformers import NoBadWordsLogitsProcessor, PreTrainedTokenizerFast
 
-from benchmarks.report import DATA, RESULTS, parser, table, unpacked, write
+from benchmarks.report import DATA, RESULTS, parser, table, unpacked, write, write_rows
 from structgen.decoding.ahead.forced import plain_encoder
 from structgen.decoding.engine import decode
 from structgen.decoding.prompts.prompt import Prompt
@@ -177,8 +177,8 @@ def random_words(model: Stubborn, count: int) -> list[str]:
     return words
 
 
-def compare(tokenizer: Any, count: int) -> dict[str, Any]:
-    """All contestants with one tokenizer."""
+def compare(tokenizer: Any, count: int, raw: list[dict[str, Any]]) -> dict[str, Any]:
+    """All contestants with one tokenizer; each text's row is added to `raw`."""
     model = Stubborn(Vocabulary.from_tokenizer(tokenizer))
     encode = plain_encoder(tokenizer)
     guarded(model, "x", 0)  # finds out how the model is read
@@ -198,6 +198,8 @@ def compare(tokenizer: Any, count: int) -> dict[str, Any]:
             leaks[name] += model.word in outcome.text
             read[name] += outcome.read
             forwards[name] += outcome.forwards
+            counts = {"leaks": model.word in outcome.text, "forwards": outcome.forwards, "tokens_read": outcome.read}
+            raw.append({"engine": name, "word": word, **counts})
     routes = {"median": statistics.median(listed), "most": max(listed)}
     return {"words": count, "leaks": leaks, "tokens_read": read, "forwards": forwards, "tokenisations": routes}
 
@@ -295,11 +297,16 @@ def main() -> None:
     given = parser(__doc__)
     given.add_argument("--words", type=int, default=200)
     given.add_argument("--tokenizers", nargs="+", default=["demo", "llama3", "v1", "tekken", "v3"])
+    given.add_argument("--raw", type=Path, help="a file for the raw rows")
     options = given.parse_args()
+    raw = list[dict[str, Any]]()
     sources = tokenizers(DATA)
     results: dict[str, Any] = {"tokenizers": {}, "cost": cost()}
     for name in options.tokenizers:
-        results["tokenizers"][name] = compare(sources[name](), options.words)
+        results["tokenizers"][name] = compare(sources[name](), options.words, rows := list[dict[str, Any]]())
+        raw += [{"tokenizer": name, **row} for row in rows]
         (RESULTS / "guards.json").write_text(json.dumps(results, indent=1) + "\n")
         write("guards", page(results))
+    if options.raw:
+        write_rows(options.raw, raw)
     print("\n".join(page(results)))

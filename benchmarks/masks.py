@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import masks_report
-from benchmarks.engines import NAMES
+from benchmarks.engines import NAMES, installed
 from benchmarks.pool import Worker
 from benchmarks.report import DATA, RESULTS, inserted, parser, read_rows, unpacked, write_rows
 from benchmarks.worker import encoded
 
-SLOW_ENGINES = {"xgrammar": 40, "lmfe": 285}
+SLOW_ENGINES = {"xgrammar": 40, "lmfe": 285, "outlines_core": 40}
 """Engines that would take hours for everything: every n-th schema only, unless told otherwise."""
 
 
@@ -36,15 +36,16 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     given.add_argument(
         "--tokenizer", type=Path, default=DATA / "llama3-tokenizer", help="folder; .xz files are unpacked"
     )
-    given.add_argument("--engine", action="append", choices=NAMES, help="may be given again; default: all")
+    given.add_argument("--engine", action="append", choices=NAMES, help="may be given again; default: all installed")
     given.add_argument("--stride", type=int, default=1, help="every n-th schema")
     given.add_argument("--offset", type=int, default=0, help="the first schema taken")
     given.add_argument("--limit", type=int, help="at most so many schemas")
     given.add_argument("--seed", type=int, help="takes the schemas in a random order")
-    given.add_argument("--rows", type=Path, help="a file for the raw rows")
+    given.add_argument("--raw", type=Path, help="a file for the raw rows")
     given.add_argument(
         "--every", action="append", default=[], metavar="ENGINE=N",
-        help="only every n-th of the schemas taken for this engine; default: xgrammar=40, lmfe=285",
+        help="only every n-th of the schemas taken for this engine; default: "
+        + ", ".join(f"{name}={count}" for name, count in SLOW_ENGINES.items()),
     )  # fmt: skip
     given.add_argument(
         "--order", choices=("schema", "any"), default="schema", help="of members, for engines that have the choice"
@@ -57,7 +58,7 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     given.add_argument("--out", type=Path, default=RESULTS, help="folder for the results")
     given.add_argument("--readme", type=Path, help="a page that gets the digest between its maskbench marks")
     options = given.parse_args(argv)
-    options.engine = list(dict.fromkeys(options.engine or NAMES))
+    options.engine = list(dict.fromkeys(options.engine or installed()))
     try:
         counts = dict(item.split("=", 1) for item in options.every)
         options.every = SLOW_ENGINES | {engine: int(count) for engine, count in counts.items()}
@@ -147,9 +148,9 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
             stack.callback(worker.stop)
             worker.start()
         done = list(measured(taken, workers, options, tokenizer))
-        if options.rows:
+        if options.raw:
             results = ((row["id"], engine, result) for row in done for engine, result in row["results"].items())
-            write_rows(options.rows, ({"engine": engine, "schema": name, **result} for name, engine, result in results))
+            write_rows(options.raw, ({"engine": engine, "schema": name, **result} for name, engine, result in results))
         engines = [
             worker.ready
             | {"restarts": worker.restarts}
@@ -165,6 +166,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         "time_limit_s": options.time_limit,
         "order": options.order,
         "whitespace": options.whitespace,
+        "seed": options.seed,
     }
     return masks_report.summary(done, engines, setting)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.report import machine, table
+from benchmarks.report import bootstrap, machine, table
 
 CAUSES = ("refused", "timeout", "crash", "error", "valid refused", "key order", "invalid accepted")
 STEP_COLUMNS = ("mean", "p50", "p75", "p90", "p99", "p99.9", "worst")
@@ -87,6 +87,27 @@ def whole(result: Row) -> int:
     return int(result["first"] + sum(result["steps"]))
 
 
+def medians(rows: list[Row], names: list[str], ours: str = "structgen") -> dict[str, Row]:
+    """Of each engine, medians over its schemas of what a schema takes, in us, and of its ratio to structgen.
+
+    A ratio is over the schemas that both run; each figure comes with the ends of its interval.
+    """
+    measures = {
+        "first mask": lambda result: result["first"] / 1e3,
+        "a later mask": lambda result: float(np.mean(result["steps"] or [np.nan])) / 1e3,
+    }
+    found: dict[str, Row] = {}
+    for name in names:
+        pairs = [(row["results"].get(name, {}), row["results"].get(ours, {})) for row in rows]
+        ran = [(theirs, mine) for theirs, mine in pairs if "first" in theirs]
+        found[name] = {"schemas": len(ran)}
+        for kind, measure in measures.items():
+            found[name][kind] = bootstrap([measure(theirs) for theirs, _ in ran])
+            both = [measure(mine) / measure(theirs) for theirs, mine in ran if "first" in mine]
+            found[name][f"{ours} / it, {kind}"] = bootstrap(both)
+    return found
+
+
 def bounded(rows: list[Row], ours: str = "structgen") -> list[Row]:
     """The figures of `BOUNDS`, judged."""
     mine = [row["results"][ours] for row in rows if ours in row["results"]]
@@ -143,6 +164,7 @@ def summary(rows: list[Row], engines: list[Row], setting: Row) -> Row:
             | {"counts": counts(mine), "times": times(mine)}
             | {"failures": failures(rows, name), "slowest": slowest(rows, name)}
         )
+    result["medians"] = medians(rows, [engine["engine"] for engine in engines])
     result["comparison"] = comparison(rows)
     result["bounds"] = bounded(rows)
     return result
@@ -157,13 +179,15 @@ def markdown(result: Row) -> str:
     """The report that people read."""
     setting, machine_of = result["setting"], result["machine"]
     engines = result["engines"]
+    order = "in the order of the data" if setting["seed"] is None else f"seed {setting['seed']}"
     lines = [
         "# Masks: side by side",
         "",
         f"{setting['schemas']:,} schemas, {setting['documents']:,} documents of `{setting['data']}`; "
         f"a vocabulary of {setting['vocabulary']:,} tokens; one thread; thread CPU time in microseconds; "
         f"at most {setting['time_limit_s']:g} s per schema and engine; order of members: {setting['order']}; "
-        f"white space: {setting['whitespace']}; tokenizer: {setting['tokenizer']}.",
+        f"white space: {setting['whitespace']}; tokenizer: {setting['tokenizer']}; "
+        f"{order}.",
         "",
         f"{machine_of['cpu']}; {machine_of['system']}; Python {machine_of['python']}, "
         f"numpy {machine_of['numpy']}, "
@@ -178,6 +202,9 @@ def markdown(result: Row) -> str:
     timed = [(name, engine["times"]) for name, engine in named]
     lines += [*_times_table("mask + advance", timed, STEP_COLUMNS), ""]
     lines += [*_times_table("first mask", timed, FIRST_COLUMNS), ""]
+    body = [[name, *map(_spread, result["medians"][engine["engine"]].values())] for name, engine in named]
+    head = ["median over schemas, us [95%]", *next(iter(result["medians"].values()))]
+    lines += [*table(head, body), ""]
     body = [[name, *engine["counts"].values()] for name, engine in named]
     lines += [*table(["schemas", "taken", "all right", *CAUSES], body), ""]
     body = [
@@ -214,6 +241,17 @@ def digest(result: Row) -> str:
         f"Python {machine_of['python']}, {machine_of['date']}."
     )
     return "\n".join([*table(head, body), "", text])
+
+
+def _spread(figure: int | list[float]) -> str:
+    """A count, or a figure with the ends of its interval."""
+    if isinstance(figure, int):
+        return f"{figure:,}"
+    if np.isnan(figure[0]):
+        return "-"
+    digits = 2 if figure[0] < 10 else 0
+    middle, low, high = (f"{each:,.{digits}f}" for each in figure)
+    return f"{middle} [{low}, {high}]"
 
 
 def _judged(compared: Row | None) -> list[str]:

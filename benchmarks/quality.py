@@ -5,9 +5,9 @@
     python -m benchmarks quality table --write
 
 `run` may be stopped at any time and goes on where it was: each answer is a line of `quality/MODEL.jsonl` in the cache
-folder. It takes text after text, and of each text way after way, so that all ways have answered the same texts. What is
-compiled for a schema is not counted; each way answers the last text of a task first, uncounted. `table` judges the
-answers.
+folder, or in that of STRUCTGEN_RESULTS. It takes text after text, and of each text way after way, so that all ways have
+answered the same texts. What is compiled for a schema is not counted; each way answers the last text of a task first,
+uncounted. `table` judges the answers.
 
 A way is right on a text if its whole value is. Free text counts by the first JSON object in it, and where it has none,
 by the label that it names or its last number.
@@ -29,7 +29,7 @@ from benchmarks.quality_report import PAGE, VERSIONS, filled, report
 from benchmarks.quality_rows import judged, save, saved
 from benchmarks.quality_texts import TASKS, Case, cases
 from benchmarks.quality_ways import Answer, Models, Way, ways
-from benchmarks.report import parser, setting, write, write_rows
+from benchmarks.report import ELSEWHERE, parser, setting, write, write_rows
 from structgen.cache_folder import cache_directory
 from structgen.models.known import PACKAGED, converted_folder
 
@@ -38,7 +38,7 @@ TURN = 4
 
 
 def results_file(model: str) -> Path:
-    return cache_directory() / "quality" / f"{model}.jsonl"
+    return Path(ELSEWHERE or cache_directory()) / "quality" / f"{model}.jsonl"
 
 
 def results(model: str) -> dict[tuple[str, str, str, bool], Answer]:
@@ -99,8 +99,8 @@ def table(arguments: argparse.Namespace) -> None:
     for model in () if arguments.saved else arguments.model:
         rows += judged(model, results(model))
     lines = [*report(rows, made)]
-    if arguments.rows:
-        write_rows(arguments.rows, ({"engine": row.way, **asdict(row)} for row in rows))
+    if arguments.raw:
+        write_rows(arguments.raw, ({"engine": row.way, **asdict(row)} for row in rows))
     if arguments.write:
         save(rows, made)
         write("quality", lines)
@@ -124,7 +124,7 @@ def main(given: Sequence[str] | None = None) -> None:
     tables = commands.add_parser("table", help="judge the answers")
     tables.add_argument("--model", nargs="*", default=["smollm2", "qwen"])
     tables.add_argument("--saved", action="store_true", help="the rows of results/quality.json, no new answers")
-    tables.add_argument("--rows", type=Path, help="a file for the rows")
+    tables.add_argument("--raw", type=Path, help="a file for the raw rows")
     tables.add_argument("--write", action="store_true", help="write results/quality.md and .json, and the picture")
     tables.set_defaults(call=table)
     arguments = options.parse_args(given)

@@ -11,11 +11,13 @@ import os
 import platform
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("STRUCTGEN_DATA", ROOT.parent / "shared" / "data"))
@@ -61,6 +63,16 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Any]], *, text: int = 1) 
     """
     lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * text + " ---: |" * (len(head) - text)]
     return lines + ["| " + " | ".join(map(_cell, row)) + " |" for row in rows]
+
+
+def bootstrap(values: Sequence[float], of: Callable[..., Any] = np.median, rounds: int = 2000) -> list[float]:
+    """The median, or the mean, of the values that are numbers, and the ends of its 95% interval, drawn by seed 0."""
+    known = np.asarray([value for value in values if not np.isnan(value)])
+    if not known.size:
+        return [float("nan")] * 3
+    drawn = np.random.default_rng(0).integers(known.size, size=(rounds, known.size))
+    low, high = np.quantile(of(known[drawn], axis=1), (0.025, 0.975))
+    return [float(of(known)), float(low), float(high)]
 
 
 def _cell(value: Any) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import resource
 import sys
 import time
 from functools import reduce
@@ -45,6 +46,8 @@ WARM_UP_SCHEMA: dict[str, Any] = {
     "required": ["kind", "name"],
     "additionalProperties": {"type": "boolean"},
 }
+MEMORY = 8 << 30
+"""Bytes that an engine may hold: a grammar that needs more counts as a crash, and the machine goes on."""
 DEEP = 80
 """Levels of a document whose stack outgrows what an engine sets aside at first."""
 WARM_UP_DOCUMENT = {
@@ -158,6 +161,7 @@ def _ready(engine: Engine, name: str, start_up: float, before: int) -> dict[str,
 
 def main(name: str, tokenizer_folder: str) -> None:
     """Build the engine, warm it up, say so, then answer jobs until standard input ends."""
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     from transformers import PreTrainedTokenizerFast

@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 import importlib
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-NAMES = ("structgen", "llguidance", "xgrammar", "lmfe")
+MODULES = {
+    "structgen": "structgen",
+    "llguidance": "llguidance",
+    "xgrammar": "xgrammar",
+    "lmfe": "lmformatenforcer",
+    "outlines_core": "outlines_core",
+}
+"""Each engine's name, which is that of its module here, and the module that it needs."""
+
+NAMES = tuple(MODULES)
+
+
+def installed() -> list[str]:
+    """The engines that can run here."""
+    return [name for name, module in MODULES.items() if find_spec(module)]
 
 
 class Refused(Exception):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,11 @@ class XGrammar:
         self.version = version("xgrammar")
         width = len(tokenizer)
         info = xgrammar.TokenizerInfo.from_huggingface(tokenizer, vocab_size=width)
-        self._compiler = xgrammar.GrammarCompiler(info, max_threads=1, cache_enabled=False)
+        options: dict[str, Any] = {"max_threads": 1, "cache_enabled": False}
+        if "enable_dynamic_compilation" in inspect.signature(xgrammar.GrammarCompiler).parameters:  # from 0.2.9 on
+            options["enable_dynamic_compilation"] = True
+            self.settings += ", enable_dynamic_compilation=True"
+        self._compiler = xgrammar.GrammarCompiler(info, **options)
         self._mask = xgrammar.allocate_token_bitmask(1, width)
         self._words = self._mask[0].numpy().view("uint32")
 
