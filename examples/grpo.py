@@ -6,12 +6,11 @@ probability of all tokens that the mask allows there. TRL computes p alone; `Mas
 
 # Needs: trl
 
-import json
 from typing import Any, Literal
 
 import torch
 from datasets import Dataset
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from trl import GRPOConfig, GRPOTrainer
 
 import structgen as sg
@@ -20,27 +19,34 @@ from structgen.integrations.transformers import ConstraintLogitsProcessor
 
 class Ticket(BaseModel):
     team: Literal["billing", "shipping", "technical", "account"]
-    urgent: bool
 
 
-TICKETS = [
-    ("I was charged twice this month. Please look into it when you can.", "billing", False),
-    ("The parcel has not moved for nine days, and I need it today!", "shipping", True),
-    ("The app crashes whenever I open the camera.", "technical", False),
-    ("Somebody has taken over my account, help me now!", "account", True),
-    ("Which currencies can I pay my invoice in?", "billing", False),
-    ("My order arrived with another customer's address on it.", "shipping", False),
-    ("The whole site is down and we are losing money every minute!", "technical", True),
-    ("How do I change the email address that I log in with?", "account", False),
-]
-PROMPT = "Which team handles this ticket: billing, shipping, technical or account? Is it urgent?\nTicket: {}\nJSON: "
-ROWS = [{"prompt": PROMPT.format(text), "team": team, "urgent": urgent} for text, team, urgent in TICKETS]
+TICKETS = {
+    "I was charged twice this month.": "billing",
+    "The parcel has not moved for nine days!": "shipping",
+    "The app crashes whenever I open the camera.": "technical",
+    "Somebody has taken over my profile, help me!": "account",
+    "Which currencies can I pay in?": "billing",
+    "My order went to another address.": "shipping",
+    "The whole site is down.": "technical",
+    "How do I change the email that I log in with?": "account",
+}
+PROMPT = "{}\nTeam as JSON:\n"
+ROWS = [{"prompt": PROMPT.format(text), "team": team} for text, team in TICKETS.items()]
 
 
-def rewards(completions: list[str], team: list[str], urgent: list[bool], **_: Any) -> list[float]:
-    """A point for the team, half a point for the urgency."""
-    read = map(json.loads, completions)
-    return [(x["team"] == a) + 0.5 * (x["urgent"] == b) for x, a, b in zip(read, team, urgent, strict=True)]
+def rewards(completions: list[str], team: list[str], **_: Any) -> list[float]:
+    """A point for the right team, none for a text that is no ticket, as happens without masks."""
+    tickets = map(parsed, completions)
+    return [float(ticket is not None and ticket.team == each) for ticket, each in zip(tickets, team, strict=True)]
+
+
+def parsed(text: str) -> Ticket | None:
+    """The ticket of a text; None if it is none."""
+    try:
+        return Ticket.model_validate_json(text)
+    except ValidationError:
+        return None
 
 
 class MaskedGRPOTrainer(GRPOTrainer):
@@ -83,17 +89,19 @@ def rollouts(prompts: list[str], trainer: GRPOTrainer) -> dict[str, list[Any]]:
     }
 
 
-def train(name: str = "smollm2", steps: int = 20, kind: type[GRPOTrainer] = MaskedGRPOTrainer) -> list[float]:
-    """The mean reward of each step, between 0 and 1.5."""
-    loaded = sg.load(name)
+def train(
+    loaded: sg.Model, steps: int = 20, kind: type[GRPOTrainer] = MaskedGRPOTrainer, rollout: Any = rollouts, **more: Any
+) -> list[float]:
+    """The mean reward of each step, between 0 and 1; `more` are options of the training."""
     tokenizer = loaded.tokenizer
-    config = GRPOConfig(
-        output_dir="grpo", per_device_train_batch_size=16, num_generations=8, max_completion_length=32, max_steps=steps,
-        learning_rate=1e-5, beta=0.0, logging_steps=1, use_cpu=True, report_to=[], save_strategy="no", seed=0,
-        bf16=False, lr_scheduler_type="constant",
-    )  # fmt: skip
+    options = {
+        "output_dir": "grpo", "per_device_train_batch_size": 16, "num_generations": 8, "max_completion_length": 16,
+        "max_steps": steps, "learning_rate": 1e-5, "beta": 0.0, "logging_steps": 1, "use_cpu": True, "report_to": [],
+        "save_strategy": "no", "seed": 0, "bf16": False, "lr_scheduler_type": "constant",
+    }  # fmt: skip
+    config = GRPOConfig(**{**options, **more})
     trainer = kind(
-        loaded.module, rewards, config, Dataset.from_list(ROWS), processing_class=tokenizer, rollout_func=rollouts
+        loaded.module, rewards, config, Dataset.from_list(ROWS), processing_class=tokenizer, rollout_func=rollout
     )
     MaskedGRPOTrainer.grammar = sg.JsonSchema(Ticket).compile(sg.engine.Vocabulary.from_tokenizer(tokenizer))
     trainer.train()
@@ -101,4 +109,4 @@ def train(name: str = "smollm2", steps: int = 20, kind: type[GRPOTrainer] = Mask
 
 
 if __name__ == "__main__":
-    print([round(reward, 2) for reward in train()])
+    print([round(reward, 2) for reward in train(sg.load("smollm2"))])
