@@ -331,8 +331,13 @@ _CONTROL = re.compile(r"<[|｜][^<>\s]*>")
 
 
 def thought_opening(tags: Tags) -> Spelling:
-    """Returns what a model may write to open a thought."""
-    return (Blank(), *loosened(tags.opening.strip(), before=False, behind=False), Blank())
+    """Returns what a model may write to open a thought. In `<|channel>thought` it may leave out the word."""
+    opening = tags.opening.strip()
+    tag = TAG.match(opening)
+    word = opening[tag.end() :] if tag is not None else ""
+    if tag is None or not word or TAG.search(word):
+        return (Blank(), *loosened(opening, before=False, behind=False), Blank())
+    return (Blank(), tag[0], Maybe((word,)), Blank())
 
 
 def common_opening(lead: str, gap: str) -> str:

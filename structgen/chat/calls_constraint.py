@@ -34,7 +34,7 @@ from structgen.guards.validators import ValidatorGuard
 from structgen.masks.grammar import Grammar
 from structgen.memo import kept_where_hashable
 from structgen.options import Whitespace
-from structgen.parts.parts import Either, Plan, Series
+from structgen.parts.parts import Either, Loop, Plan, Series
 from structgen.regular.quotes import Source
 from structgen.regular.texts import escaped
 from structgen.schema.keywords.dialects import dialect_of
@@ -199,7 +199,8 @@ class _MaskPlans(TurnPlans):
         free = Text(until=first).plan()
         end = literal.spelling((*(("".join(rest),) if rest else ()), Blank()))
         begun = Text(until=first, before=tuple(map(Regex, self._stops)))
-        ended: list[Plan] = [Series((opening, free, end, turn_)), Series((begun.plan(), end, turn_))]
+        more = Loop(Series((opening, free, end)), 0, None) if tags.opening.strip() else Series(())
+        ended: list[Plan] = [Series((opening, free, end, more, turn_)), Series((begun.plan(), end, more, turn_))]
         if self._format.ending_thought:
             ended.append(Series((opening, Text(before=tuple(map(Regex, self._stops))).plan(), turn_)))
         return Either(tuple(ended))

@@ -207,7 +207,9 @@ class TurnReader:
                 raise _unexpected(turn, "the end of the text")
             return likely._replace(is_open=False)
         actions = actions_of(logs[whole])
-        last = self._told(turn, actions[: _unmarked(turn.reading, actions)] if cut else actions)
+        if cut or (actions and actions[-1][0] is Role.THOUGHT):  # a thought that nothing closes is cut off, too
+            actions = actions[: _unmarked(turn.reading, actions)]
+        last = self._told(turn, actions)
         return last._replace(log=_logged(last.log, [TextPiece(last.held)] if last.held else []), held="")
 
     def _told(self, turn: ReadTurn, actions: Iterable[Action]) -> ReadTurn:

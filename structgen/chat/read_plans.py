@@ -59,18 +59,30 @@ class _ReadPlans(TurnPlans):
 
     def plan(self) -> Plan:
         """Returns the turn, with the thought before it."""
-        tags, whole = self._format.thinking, self._turn
+        tags = self._format.thinking
         if tags is None:
-            return whole
-        thought, plans = self._thought(tags, [*self._format.ending_thought], certain=True), list[Plan]()
-        if tags.opening.strip():
-            plans.append(Series((self._literal.spelling(thought_opening(tags)), _CERTAIN, thought)))
+            return self._turn
         if self._rules.thought == "open":
-            return Either((*plans, thought))
-        if self._rules.thought is None:
-            triggers = [pattern(each) for _, begun in self.ways[:1] for each in begun]
-            plans.append(self._thought(tags, [*self._format.ending_thought], triggers, certain=False))
-        return Either((*plans, whole))
+            return Either((*self._opened, self._known))
+        if self._rules.thought is not None:
+            return Either((*self._opened, self._turn))
+        triggers = [pattern(each) for _, begun in self.ways[:1] for each in begun]
+        guessed = self._thought(tags, [*self._format.ending_thought], triggers, certain=False)
+        return Either((*self._opened, guessed, self._turn))
+
+    @cached_property
+    def _known(self) -> Plan:
+        """A thought from its first character, and the turn after it."""
+        assert self._format.thinking is not None
+        return self._thought(self._format.thinking, [*self._format.ending_thought], certain=True)
+
+    @cached_property
+    def _opened(self) -> list[Plan]:
+        """A thought with its opening tag, and the turn after it; none in a format without such a tag."""
+        tags = self._format.thinking
+        if tags is None or not tags.opening.strip():
+            return []
+        return [Series((self._literal.spelling(thought_opening(tags)), _CERTAIN, self._known))]
 
     def _thought(self, tags: Tags, ends: list[str], patterns: list[str] = [], *, certain: bool) -> Plan:  # noqa: B006
         """Returns a thought, and the turn after it.
@@ -85,7 +97,8 @@ class _ReadPlans(TurnPlans):
         behind: Plan = Series(())
         for char in reversed(tags.closing[len(tags.closing.rstrip()) :]):
             behind = optional(Series((Fixed(char), behind)))
-        closed = Series((literal.blank(), literal.plan(closing), _CERTAIN, behind, self._turn))
+        after = Later(lambda: Either((*self._opened, self._turn)))  # thoughts may follow each other
+        closed = Series((literal.blank(), literal.plan(closing), _CERTAIN, behind, after))
         called = [Peek(end, self._turn) for end in ends]
         return Series(
             (Told(Role.THOUGHT, text, lazy=True), Either((closed, *called, Series(())) if certain else (closed,)))

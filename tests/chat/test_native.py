@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from structgen.chat import CallFormat, call_format
-from structgen.chat.call_format import WrittenCall
+from structgen.chat.call_format import Tags, WrittenCall
 from structgen.chat.calls_constraint import TurnRules, turn
 from structgen.chat.formats import NATIVE, native_of
 from structgen.chat.keyed.strings import python_escaped
@@ -131,6 +131,20 @@ def test_what_models_write_is_taken_and_read(name, text, wanted):
 
 def test_every_known_format_is_in_the_rows():
     assert {name for name, _, _ in TEXTS} == {each.name for each in NATIVE}
+
+
+@pytest.mark.parametrize(("name", "tags", "text", "wanted"), cases("chat/native", "THOUGHTS", globals()))
+def test_thoughts_follow_each_other_and_are_opened_by_a_tag_without_its_word(name, tags, text, wanted):
+    format_ = replace(call_format(name), thinking=Tags(*tags))
+    for cuts in ([], list(range(1, len(text)))):
+        assert read(format_, text, cuts, thought="closed") == wanted
+    assert mask_refuses_at(format_, TOOLS, text, [tag.strip() for tag in tags if tag.strip().endswith(">")]) is None
+
+
+def test_what_begins_the_closing_tag_of_a_thought_is_no_thought_at_the_end_of_a_text():
+    format_ = replace(call_format("hermes"), thinking=Tags("<think>", "</think>"))
+    assert read(format_, "A thought</th", thought="open") == [("A thought",)]
+    assert read(format_, "A text</th", thought="closed") == ["A text</th"]
 
 
 @pytest.mark.parametrize("name", [each.name for each in NATIVE])
