@@ -244,10 +244,11 @@ class Limits:
             calls and in compositions, and for a call's strings without quotes. None is no cap.
         max_blanks: the most blanks and newlines in a row; in strings, those written as escapes count, too.
         max_repeated: the most bytes, blanks not counted, of a loop: one piece of text again and again, at the end of a
-            string or name, or one item or some items again and again, at the end of an array. A loop says its text
-            more than eight times, its lines more than 32 times (or in 1,024 bytes), or its items more than sixteen
-            times; in an array a short value, like 0 or "", counts as two bytes, and a word as four. Pieces of more than
-            1,024 bytes are not looked for.
+            string or name, or one item or some items again and again, at the end of an array. A loop that is not prose,
+            but symbols, numbers or records, may have four times as many in a budget of 16 times as many tokens. A loop
+            repeats its text more than eight times, its lines or rows more than 32 times (or in four times as many
+            bytes), or items of prose more than sixteen times; in an array a short value, like 0 or "", counts as two
+            bytes, and a word as four. Pieces of more than 1,024 bytes are not looked for.
         max_items: the most items of an array.
         max_depth: the most arrays and objects inside each other: masks allow none that could only end deeper, unless
             the schema requires it; within a call of a tool the text ends, see `ToolCall.cut`. Pydantic reads 200 levels

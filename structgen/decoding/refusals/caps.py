@@ -15,9 +15,9 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
-from structgen.decoding.refusals.repetition import LOOPED_ITEMS, room, was_cut
+from structgen.decoding.refusals.repetition import LOOPED_ITEMS, LoopBounds, room, was_cut
 from structgen.decoding.refusals.transcript import Transcript
-from structgen.options import Limits
+from structgen.options import LONGEST_JSON, Limits
 from structgen.parts.part_reading import PartReading
 from structgen.vocabulary import Vocabulary
 
@@ -26,6 +26,7 @@ T = TypeVar("T")
 NONE, STRING, SCALAR = range(3)
 BLANKS = b" \n\t\r"
 NUMBER = b"0123456789+-.eE"
+ANY = LoopBounds.within(None, LONGEST_JSON)
 
 _STRING = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL)
 _SCALAR = re.compile(rb"[-+.0-9a-zA-Z]*")
@@ -78,16 +79,19 @@ class Reached(NamedTuple):
 class CapReader:
     """Watches a JSON text. Its states are `CapState`s; only some tokens have one.
 
+    Args:
+        budget: of tokens: see `LoopBounds`.
+
     Attributes:
         limits: the caps.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, budget: int = LONGEST_JSON) -> None:
         self.limits = limits
         self._characters = sys.maxsize if limits.max_characters is None else limits.max_characters + 1  # and a quote
         self._digits = sys.maxsize if limits.max_digits is None else limits.max_digits
         self._blanks = sys.maxsize if limits.max_blanks is None else limits.max_blanks
-        self._repeated = sys.maxsize if limits.max_repeated is None else limits.max_repeated
+        self._loops = LoopBounds.within(limits.max_repeated, budget)
         self._items = sys.maxsize if limits.max_items is None else limits.max_items
 
         self._start = self._bounded(CapState(0, NONE, 0, None), b"")
@@ -116,7 +120,7 @@ class CapReader:
 
     def after(self, state: CapState, said: bytes | bytearray) -> tuple[CapState, Reached]:
         """The state after more of a text, and what that has reached."""
-        after, continued = _read_on(state, said, self._repeated)
+        after, continued = _read_on(state, said, self._loops)
         after = self._bounded(after, said)
         name, array = self._exceeded(after, continued, said)
         return after, Reached(name, array)
@@ -130,7 +134,7 @@ class CapReader:
                 items = min(items, self._items - level.items) if level.looped < LOOPED_ITEMS - 1 else 0
             level = level.parent
         of_items = state.end + max(items - 1, 0)
-        repeated = len(said) + max(room(said, self._repeated), 0)  # a loop of items may be longer
+        repeated = len(said) + max(room(said, self._loops), 0)  # a loop of items may be longer
         far = min(string + self._characters, repeated, of_items)
         return state._replace(until=min(far, len(said) + _spare(said, self._digits, self._blanks)), far=far)
 
@@ -139,7 +143,7 @@ class CapReader:
         length = len(said) - state.start
         if state.kind == STRING and length > self._characters:
             return "max_characters", -1
-        if state.kind == STRING and room(said[state.start + 1 :], self._repeated) < 0:
+        if state.kind == STRING and room(said[state.start + 1 :], self._loops) < 0:
             return "max_repeated", -1
         if state.kind == SCALAR and length > self._digits and len(_DIGIT.findall(said, state.start)) > self._digits:
             return "max_digits", -1
@@ -150,7 +154,7 @@ class CapReader:
             if (
                 too_long
                 or array.looped >= LOOPED_ITEMS
-                or room(said[array.start + 1 : array.end], self._repeated, items=True) < 0
+                or room(said[array.start + 1 : array.end], self._loops, items=True) < 0
             ):
                 return "max_items" if too_long else "max_repeated", array.start
         return None, -1
@@ -180,14 +184,16 @@ class PartCaps:
     Args:
         reading: that of the composition, before the first byte.
         vocabulary: that of the grammar, in which special tokens have a text.
+        budget: of tokens: see `LoopBounds`.
     """
 
-    def __init__(self, limits: Limits, reading: PartReading, vocabulary: Vocabulary) -> None:
+    def __init__(self, limits: Limits, reading: PartReading, vocabulary: Vocabulary, budget: int) -> None:
         self.limits, self._reading, self._vocabulary = limits, reading, vocabulary
-        self._json = json_caps(limits)
-        caps = limits.max_digits, limits.max_blanks, limits.max_repeated, limits.max_characters, limits.max_items
-        bounds = (sys.maxsize if cap is None else cap for cap in caps)
-        self._digits, self._blanks, self._repeated, self._characters, self._items = bounds
+        self._json, self._loops = json_caps(limits, budget), LoopBounds.within(limits.max_repeated, budget)
+        caps = limits.max_digits, limits.max_blanks, limits.max_characters, limits.max_items
+        self._digits, self._blanks, self._characters, self._items = (
+            sys.maxsize if cap is None else cap for cap in caps
+        )
 
     def start(self, prompt: Sequence[int]) -> PartState:
         return PartState(self._reading)
@@ -234,13 +240,13 @@ class PartCaps:
         if state.close is not None:
             return self._read_closing(state, text)
         if value is None:
-            free = before + min(self._digits, self._blanks, self._repeated, self._items)
+            free = before + min(self._digits, self._blanks, self._loops.prose, self._items)
             return state._replace(until=free), Reached()
         if state.inner is None:
             start = before - (state.reading.length - value[0])
             too_long = len(said) - start > self._characters
             blank = _ends_blank(said[start:], len(said) - start, self._blanks)
-            looping = room(said[start:], self._repeated) < 0
+            looping = room(said[start:], self._loops) < 0
             name = "max_characters" if too_long else "max_blanks" if blank else "max_repeated" if looping else None
             return state._replace(until=len(said)), Reached(name, bare=True)
         inner, start, reached = state.inner, state.start, Reached()
@@ -276,7 +282,7 @@ class PartCaps:
         """Returns a number of bytes that may follow without exceeding a cap, whatever is a value; 0 for none."""
         left = (
             _spare(said, self._digits, self._blanks),
-            room(said, self._repeated),
+            room(said, self._loops),
             self._items - said.count(b","),
             self._characters - len(said),
         )
@@ -317,11 +323,11 @@ def _adds_items(states: dict[int, CapState], length: int, said: bytes, array: in
     return any(each.start == array for each in _read_on(before, said)[1])
 
 
-def _read_on(state: CapState, said: bytes | bytearray, repeated: int = sys.maxsize) -> tuple[CapState, list[Level]]:
+def _read_on(state: CapState, said: bytes | bytearray, loops: LoopBounds = ANY) -> tuple[CapState, list[Level]]:
     """The state after the whole text, and the arrays in which a comma announced another item.
 
     Args:
-        repeated: see `Limits(max_repeated=...)`; strings whose loops it has cut are counted.
+        loops: strings whose loops these have cut are counted.
     """
     offset, kind, start, top, *_ = state
     continued: list[Level] = []
@@ -331,7 +337,7 @@ def _read_on(state: CapState, said: bytes | bytearray, repeated: int = sys.maxsi
             is_over = offset < len(said) and (kind == SCALAR or said[offset] == 0x22)
             if not is_over:
                 break
-            cut = kind == STRING and was_cut(said[start + 1 : offset], repeated)
+            cut = kind == STRING and was_cut(said[start + 1 : offset], loops)
             offset += kind == STRING
             top, kind = _with_item(top, offset, cut=cut), NONE
         elif said[offset] in b" \n\t\r,:":

@@ -11,7 +11,7 @@ from structgen.decoding.prompts.targets import Target
 from structgen.decoding.refusals.absence_row import AbsenceRow, Thresholds
 from structgen.decoding.refusals.budget import Budget, Steering, require_room
 from structgen.decoding.refusals.canonical_row import CanonicalRow
-from structgen.decoding.refusals.caps import PartCaps, json_caps
+from structgen.decoding.refusals.caps import CapReader, PartCaps, json_caps
 from structgen.decoding.refusals.guarding import Guarding
 from structgen.decoding.refusals.phrase_row import PhraseRow
 from structgen.decoding.refusals.rule import RowCheck, RowRule
@@ -92,12 +92,14 @@ class Rules:
         return "" if self.steering is None else self.steering.told(text)
 
 
-def _caps_of(grammar: Grammar, limits: Limits) -> PartCaps | None:
-    """The caps of the values in a composition; None if it has none."""
+def _caps_of(grammar: Grammar, target: Target, limits: Limits, budget: int) -> CapReader | PartCaps | None:
+    """The caps of JSON, or of the values in a composition; None if there are no values."""
+    if target.is_json:
+        return json_caps(limits, budget)
     automaton = grammar.automaton
     if not isinstance(automaton, Composed) or not automaton.has_values:
         return None
-    return PartCaps(limits, automaton.reading(), grammar.vocabulary)
+    return PartCaps(limits, automaton.reading(), grammar.vocabulary, budget)
 
 
 def rules_for(
@@ -141,7 +143,7 @@ def rules_for(
             phrases=phrase_row,
             canonical=row,
             closes=require_room(grammar, budget) and not limits.strict,
-            cap_reader=json_caps(limits) if target.is_json else _caps_of(grammar, limits),
+            cap_reader=_caps_of(grammar, target, limits, budget.tokens),
             plain=target.constraint is None,
             turn=turn,
             strict=limits.strict,

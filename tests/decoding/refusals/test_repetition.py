@@ -13,7 +13,7 @@ from torch import Tensor
 
 import structgen as sg
 from structgen.decoding.refusals.caps import CapReader
-from structgen.decoding.refusals.repetition import LONGEST, allowed, room
+from structgen.decoding.refusals.repetition import LONGEST, LoopBounds, allowed, room
 from structgen.models.model import Model
 from structgen.testing import ByteTokenizer, ScriptedModel, byte_vocabulary
 from tests.support.calling_models import scripted_chat
@@ -21,33 +21,34 @@ from tests.support.matching import rich_vocabulary
 from tests.support.tables import cases
 
 MOST = sg.Limits().max_repeated or 0
+USUAL = LoopBounds.within(MOST, 8192)
 FOX = "The quick brown fox jumps over the lazy dog. "
 BYTES, LONGER = byte_vocabulary(), rich_vocabulary()
 
 
-def excess(text: bytes, most: int, *, items: bool) -> int:
+def excess(text: bytes, bounds: LoopBounds, *, items: bool) -> int:
     """The slow twin: by how many bytes the longest loop at the end of a text is too long, of all periods."""
     found = [-1]
     for period in range(1, min(LONGEST, len(text) // 2) + 1):
         length = period
         while length < len(text) and text[-length - 1] == text[-length - 1 + period]:
             length += 1
-        found.append(length - allowed(text[-period:], most, items=items) if length >= 2 * period else -1)
+        found.append(length - allowed(text[-period:], bounds, items=items) if length >= 2 * period else -1)
     return max(found)
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_a_search_finds_each_loop_when_it_is_too_long_and_says_how_far_the_next_is(seed: int) -> None:
     draw = random.Random(seed)
-    most, items = draw.choice([1, 3, 5, 8, 20, 64, 256]), draw.random() < 0.3
-    letters = b'ab ,"0'[: draw.randint(1, 6)]
+    bounds = LoopBounds.within(draw.choice([1, 3, 5, 8, 20, 64, 256]), draw.choice([40, 500, 8192]))
+    items, letters = draw.random() < 0.3, b'ab ,"0'[: draw.randint(1, 6)]
     unit = bytes(draw.choice(letters) for _ in range(draw.choice([1, 1, 2, 3, 5, 9, 30])))
     text = bytes(draw.choice(b'ab ,"0') for _ in range(draw.randint(0, 40))) + unit * draw.randint(0, 24) + unit[:2]
     due = 0
     for length in range(1, len(text) + 1):
         begun = text[:length]
-        left = room(begun, most, items=items)
-        assert (left < 0) == (excess(begun, most, items=items) > 0), (begun, most, items)
+        left = room(begun, bounds, items=items)
+        assert (left < 0) == (excess(begun, bounds, items=items) > 0), (begun, bounds, items)
         assert left >= 0 or length >= due, "an earlier search has promised more room"
         due = max(due, length + left + 1)
 
@@ -56,10 +57,10 @@ def test_a_search_finds_each_loop_when_it_is_too_long_and_says_how_far_the_next_
 def test_the_last_byte_of_a_loop_that_is_too_long_is_known(period: int) -> None:
     draw = random.Random(period)
     unit = bytes(draw.choice(b"abcdefgh") for _ in range(period))
-    may_have = allowed(unit, MOST)
+    may_have = allowed(unit, USUAL)
     loop = b"before it " + unit * (may_have // period + 2)
-    assert room(loop[: 10 + may_have], MOST) == 0
-    assert room(loop[: 11 + may_have], MOST) < 0
+    assert room(loop[: 10 + may_have], USUAL) == 0
+    assert room(loop[: 11 + may_have], USUAL) < 0
 
 
 @sg.tool
@@ -106,6 +107,14 @@ def test_a_stuck_model_leaves_room_for_the_members_behind(vocabulary: Any, field
     assert run.finish == "capped"
 
 
+@pytest.mark.parametrize("piece", ["-=", "0, ", "| 0 | 0 |\\n"])
+def test_a_loop_that_is_not_prose_takes_a_part_of_a_small_budget(piece: str) -> None:
+    model = Model(Stuck("text", piece, BYTES), ByteTokenizer(), BYTES)
+    run = sg.generate(model, "x", Report, details=True, limits=sg.Limits(1200))
+    assert run.value.note == "all is well", run.text
+    assert 0.2 < len(run.value.text.encode()) / 1200 < 0.65
+
+
 def test_a_long_piece_is_found_where_the_budget_lets_it_repeat() -> None:
     paragraph = "".join(f"Clause {n} says what clause {n + 1} denies. " for n in range(1, 11))
     assert capped(paragraph * 8) is None
@@ -143,15 +152,17 @@ def test_lists_that_repeat_themselves_for_a_reason_stay(name: str, indent: int |
 
 def test_more_of_the_same_is_a_loop() -> None:
     """The other side of the same texts: nobody fills a string with thousands of them."""
-    loops = ["own " * 90, "-=" * 140, FOX * 9, "All together now, all together now,\n" * 28, "0, " * 140]
+    loops = ["own " * 90, "-=" * 520, FOX * 9, "All together now, all together now,\n" * 34, "0, " * 520]
+    loops += ["Она пела. " * 40, "“Oh no, not again!” " * 20, "| 0 | 1 |\n" * 260, "left/right " * 110]
     assert {capped({"text": loop}) for loop in loops} == {"max_repeated"}
-    lists: list[list[Any]] = [[0] * 140, ["O"] * 140, [[0] * 16] * 20, ["A", "B"] * 40, [{"id": 7, "ok": True}] * 20]
+    lists: list[list[Any]] = [[0] * 520, ["O"] * 520, [[0] * 16] * 34, ["A", "B"] * 140, [{"id": 7, "ok": True}] * 66]
+    lists += [["He walks on."] * 24, ["the sea", "the sky"] * 20]
     assert {capped(loop, indent) for loop in lists for indent in (None, 2)} == {"max_repeated"}
 
 
 def test_a_list_ends_after_three_items_whose_loops_were_cut() -> None:
     """It took sixteen, of 260 bytes each. The items may differ; one without a loop begins the count anew."""
-    loops = ["own " * 84, "-=" * 128, "na na na, " * 36, "x" * 250]
+    loops = ["own " * 84, "-=" * 508, "all is well, " * 25, "x" * 1010]
     whole = "A sentence of its own. " * 3
     assert capped({"rows": loops[:3]}) is None
     assert (
