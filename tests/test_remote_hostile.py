@@ -16,7 +16,9 @@ import time
 import tracemalloc
 import zlib
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import pytest
@@ -39,6 +41,7 @@ class Town(BaseModel):
 GOOD = json.dumps({"name": "Oslo", "size": 7, "parts": ["a"]})
 PLAIN: Any = {"type": "object", "properties": {"name": {"type": "string"}, "size": {"type": "integer"}}}
 TEXTS = cases("remote_hostile", "TEXTS", globals())
+VENDORS = cases("remote_hostile", "VENDORS", globals())
 
 
 def completion(content: Any) -> dict[str, Any]:
@@ -61,7 +64,7 @@ def good() -> bytes:
 
 def hostile(rng: random.Random, elsewhere: str) -> bytes:
     """A reply in which something is wrong, or a good one."""
-    value: Any = completion(rng.choice(TEXTS))
+    value: Any = completion(rng.choice(TEXTS)) if rng.random() < 0.7 else rng.choice(VENDORS)
     for _ in range(rng.choice([0, 1, 1, 1, 2, 3])):
         value = mutated(value, rng)
     if rng.random() < 0.1:
@@ -101,13 +104,23 @@ def hostile(rng: random.Random, elsewhere: str) -> bytes:
     return whole
 
 
+def dripped(seed: int, elsewhere: str) -> Iterator[bytes]:
+    """A hostile reply in one piece, or in some with pauses between them."""
+    rng = random.Random(seed)
+    whole = hostile(rng, elsewhere)
+    cuts = sorted(rng.randrange(len(whole) + 1) for _ in range(rng.choice([0] * 9 + [4])))
+    for start, end in pairwise([0, *cuts, len(whole)]):
+        yield whole[start:end]
+        time.sleep(0.01 if cuts else 0)
+
+
 class Endpoint(socketserver.BaseRequestHandler):
     """Writes the reply that a prompt asks for, byte for byte, and closes the connection."""
 
     came: ClassVar[list[str]] = []
 
     def handle(self) -> None:
-        self.request.settimeout(10)
+        self.request.settimeout(60)
         data = b""
         while b"\r\n\r\n" not in data:
             data += self.request.recv(65536) or b"\r\n\r\n"
@@ -119,7 +132,8 @@ class Endpoint(socketserver.BaseRequestHandler):
         asked = re.search(rb"hostile (\d+)", body)
         elsewhere = f"http://127.0.0.1:{self.server.server_address[1]}/elsewhere"
         with suppress(OSError):
-            self.request.sendall(hostile(random.Random(int(asked[1])), elsewhere) if asked else good())
+            for piece in dripped(int(asked[1]), elsewhere) if asked else [good()]:
+                self.request.sendall(piece)
 
 
 class Server(socketserver.ThreadingTCPServer):
@@ -147,7 +161,7 @@ def test_a_bad_reply_is_its_own_rows_error(count):
                 ({"provider": "openai"}, list), ({}, None), ({"response_format": "json_object"}, PLAIN)]  # fmt: skip
         for first in range(0, count, 9):
             options, schema = ways[first // 9 % len(ways)]
-            remote = sg.Remote(f"{address}/v1", "m", api_key="secret", timeout=20, **options)
+            remote = sg.Remote(f"{address}/v1", "m", api_key="secret", timeout=60, **options)
             prompts = [f"hostile {first + i - i // 4}" if i % 4 else "well" for i in range(12)]
             runs = sg.generate(remote, prompts, list[str] if schema is list else schema, details=True)
             for prompt, run in zip(prompts, runs, strict=True):
