@@ -22,13 +22,14 @@ from structgen.arguments import (
 )
 from structgen.automaton.machine import Automaton
 from structgen.automaton.writing.chars import Lifted
+from structgen.automaton.writing.literals import LazyTrie
 from structgen.endings.nesting import nested
 from structgen.errors import OptionError, quoted
 from structgen.masks.grammar import Grammar
 from structgen.memory import bounded
 from structgen.options import Whitespace
-from structgen.parts.parts import JsonValue, Plan, RegularPart
-from structgen.regular.chardfa import CharDfa, from_pattern, literals
+from structgen.parts.parts import ChoicePart, JsonValue, Plan, RegularPart
+from structgen.regular.chardfa import CharDfa, from_pattern
 from structgen.regular.patterns import pattern_language, pattern_predicate
 from structgen.regular.quotes import MissingSource, Source
 from structgen.regular.regex import PatternError, PatternUnsupported
@@ -272,12 +273,10 @@ class Choice(Uncompiled):
     @bounded
     def compile(self, vocabulary: Vocabulary) -> Grammar:
         """The grammar."""
-        return Grammar(TextAutomaton(self.language()), vocabulary)
+        automaton = Automaton()
+        automaton.start = LazyTrie(automaton, map(str.encode, self.options)).start
+        return Grammar(automaton, vocabulary)
 
     def plan(self) -> Plan:
         """The texts as a part of a composition."""
-        return RegularPart(self.language())
-
-    def language(self) -> CharDfa:
-        """The set of texts."""
-        return literals(self.options)
+        return ChoicePart(self.options)

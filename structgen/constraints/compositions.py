@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
 from structgen.arguments import MAX_INTEGER, is_whole, named_options, nearest, require, require_unicode
 from structgen.automaton.expected import Walk
-from structgen.constraints.basic import Choice, Constraint, JsonSchema, Regex, Uncompiled
+from structgen.constraints.basic import Constraint, JsonSchema, Regex, Uncompiled
 from structgen.constraints.part_limits import PartBudgets, part_limits
 from structgen.endings.fewest_bytes import Distances
 from structgen.endings.frame_search import NoWayOut
@@ -357,4 +357,4 @@ def as_part(given: Any, name: str = "") -> Composable | str:
 def _plan(part: Composable | str) -> Plan:
     if isinstance(part, Composable):
         return part.plan()
-    return RegularPart(Choice((part,)).language()) if part else Series(())
+    return RegularPart(literals((part,))) if part else Series(())

@@ -21,7 +21,7 @@ from structgen.automaton.machine import Automaton
 from structgen.automaton.table_format import POP
 from structgen.automaton.writing.char_kernels import wide_classes
 from structgen.automaton.writing.chars import Lifted
-from structgen.automaton.writing.literals import write_literals
+from structgen.automaton.writing.literals import LazyTrie, write_literals
 from structgen.automaton.writing.quoted import write_quotation
 from structgen.errors import OptionError
 from structgen.options import Whitespace
@@ -194,6 +194,21 @@ class Quoted(Part):
         if not start:
             raise OptionError("there is nothing to quote in the source")
         return Entered(start, bounded=self.maximum is not None, value=True, nonempty=True)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ChoicePart(Part):
+    """One of several texts, of which one may be a prefix of another.
+
+    Attributes:
+        texts: at least one, none of them empty.
+    """
+
+    texts: tuple[str, ...]
+
+    def enter(self, automaton: Automaton, families: Families) -> Entered:
+        trie = LazyTrie(automaton, map(str.encode, self.texts))
+        return Entered(trie.start, trie.extends, nonempty=True)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

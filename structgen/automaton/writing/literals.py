@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterable
+from functools import partial
 from itertools import accumulate
+
+import numpy as np
 
 from structgen.automaton.machine import Automaton
 from structgen.automaton.step import edge, write_edge, write_row
-from structgen.automaton.table_format import GOTO, NEED, NOTHING, OVERLAY, RANGES, TARGET, UNBOUNDED, B, Int32, Machine
+from structgen.automaton.table_format import (
+    GOTO, NEED, NOTHING, OVERLAY, POP, RANGES, TARGET, UNBOUNDED, B, Int32, Machine, merged_edges,
+)  # fmt: skip
 from structgen.kernels import inner_kernel, kernel, view_int32, view_uint8
 
 
@@ -59,6 +65,76 @@ def write_words(automaton: Automaton, state: int, words: Iterable[bytes], target
     automaton.shorten(state, lambda: way_out(state))
     automaton.own(first, way_out)
     tables.copy_row(root, state)
+
+
+BYTES_OF_TEXT = 48
+"""Of the Python object of a text, its place in a list and its length, next to its characters."""
+
+
+class LazyTrie:
+    """A trie of texts that is written node by node, as walks reach them: there may be 100,000 texts and more.
+
+    A text ends by leaving the frame, and may be a prefix of others. The way out of each state (see
+    `Automaton.way_out`) follows the shortest text below it only.
+
+    Attributes:
+        texts: sorted, each once.
+        start: the state before them.
+    """
+
+    def __init__(self, automaton: Automaton, texts: Iterable[bytes]) -> None:
+        self.texts = sorted({*texts})
+        self._automaton, self._end = automaton, automaton.tables.ranges(automaton.tables.stub(), (), miss=(POP, 0, 0))
+        self._lengths = np.fromiter(map(len, self.texts), np.int32, len(self.texts))
+        automaton.memory.spend(int(self._lengths.sum()) + BYTES_OF_TEXT * len(self.texts))
+        self.start = self._nodes([0, len(self.texts)], 0)
+
+    @property
+    def extends(self) -> frozenset[int]:
+        """The bytes with which a complete text may continue."""
+        prefixes, following = list[bytes](), set[int]()
+        for text in self.texts:
+            while prefixes and not text.startswith(prefixes[-1]):
+                prefixes.pop()
+            if prefixes:
+                following.add(text[len(prefixes[-1])])
+            prefixes.append(text)
+        return frozenset(following)
+
+    def _nodes(self, bounds: list[int], depth: int) -> int:
+        """The first of the nodes, of which each has the texts from one bound to the next, with `depth` bytes read."""
+        automaton, count = self._automaton, len(bounds) - 1
+
+        def way_out(state: int) -> int:
+            if not 0 <= state - first < count:
+                return state
+            low = bounds[state - first]
+            text = self.texts[low + int(self._lengths[low : bounds[state - first + 1]].argmin())]
+            if len(text) == depth:
+                return self._end
+            automaton.expand(state)
+            edges = automaton.tables.edges_of(state)
+            return automaton.tables.ranges(
+                automaton.tables.stub(), [each for each in edges if each[0] <= text[depth] <= each[1]]
+            )
+
+        expand = partial(self._write, bounds, depth)
+        first = automaton.later_block(count, lambda state: expand(state, state - first), way_out)
+        return first
+
+    def _write(self, bounds: list[int], depth: int, state: int, index: int) -> None:
+        tables, (low, high) = self._automaton.tables, bounds[index : index + 2]
+        if high == low + 1:
+            tables.copy_row(tables.chain(self.texts[low][depth:], self._end), state)
+            return
+        ends = len(self.texts[low]) == depth
+        starts = [low + ends]
+        while starts[-1] < high:
+            prefix = self.texts[starts[-1]][: depth + 1]
+            starts.append(bisect_left(self.texts, prefix[:-1] + bytes([prefix[-1] + 1]), starts[-1], high))
+        first = self._nodes(starts, depth + 1)
+        edges = merged_edges((self.texts[start][depth], first + i) for i, start in enumerate(starts[:-1]))
+        tables.ranges(state, edges, miss=(POP, 0, 0) if ends else (NOTHING, 0, 0))
 
 
 def after_text(automaton: Automaton, state: int, text: bytes) -> int:

@@ -26,6 +26,14 @@ _HEX = "[0-9A-Fa-f]"
 _DIGITS_OF_A_FLOAT = 15
 _MAX_FLAGS = 10
 _LARGEST = 10**30
+_EXACT_NUMBER = {
+    "type": "number", "minimum": -_LARGEST, "maximum": _LARGEST,
+    "anyOf": [{"type": "integer"}, {"not": {"type": "integer"}}],
+}  # fmt: skip
+"""Numbers that Pydantic reads as they are written, though it makes a float of all that are not digits alone.
+
+By the standard the `anyOf` takes every number. A mask writes what `not` leaves in at most 15 digits, see
+`values.sets.numbers`."""
 
 # The unused bits of the last character are zero, as every encoder writes them.
 _BASE64 = "(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?"
@@ -127,7 +135,7 @@ def _decimal_number(
         return None
     free = not bounds and multiple is None and digits is None and places is None
     if free:
-        return {"type": "number", "minimum": -_LARGEST, "maximum": _LARGEST}
+        return _EXACT_NUMBER
     behind = places if places is not None else 6
     before = _DIGITS_OF_A_FLOAT - behind if digits is None else min(digits, _DIGITS_OF_A_FLOAT) - behind
     if before < 0 or any(_places(bound) > behind for bound in bounds.values()):
@@ -214,7 +222,7 @@ def fraction(schema: Any) -> dict[str, Any]:
     if bounds := bounds_of(schema):
         return float_bounds({**bounds, "allow_inf_nan": False})
     string = text(r"-?(?:0|[1-9][0-9]{0,99})(?:/[1-9][0-9]{0,99}|\.[0-9]{1,99})?")
-    return {"anyOf": [{"type": "number", "minimum": -_LARGEST, "maximum": _LARGEST}, string]}
+    return {"anyOf": [_EXACT_NUMBER, string]}
 
 
 def complex_number() -> dict[str, Any]:
