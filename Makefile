@@ -116,7 +116,7 @@ check:
 	.ci/run
 
 bench: $(STAMP)
-	$(BIN)/python -m benchmarks masks --readme docs/project/benchmarks.md
+	$(BIN)/python -m benchmarks masks --readme docs/project/benchmarks.md docs/project/paper.md
 
 clean:
 	rm -rf build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -27,7 +27,7 @@ BENCHMARKS = {
     "chat_cases": "turns of real models that the call formats read",
     "hosts": "whether every loop and engine writes the same text",
     "edges": "constraints that are easy to get wrong, in each mask engine",
-    "training": "rewards of SmolLM2 under GRPO, with masks and without",
+    "training": "rewards of a small model under GRPO, with masks and without",
     "examples": "examples of other libraries' documentation, each with one line changed",
     "peers": "what the comparison says of outlines and guidance",
     "providers": "what of MaskBench OpenAI, Anthropic, Gemini and Mistral take",

@@ -56,7 +56,9 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     )  # fmt: skip
     given.add_argument("--time-limit", type=float, default=20.0, help="seconds per schema and engine, wall clock")
     given.add_argument("--out", type=Path, default=RESULTS, help="folder for the results")
-    given.add_argument("--readme", type=Path, help="a page that gets the digest between its maskbench marks")
+    given.add_argument(
+        "--readme", type=Path, nargs="+", default=[], help="pages that get the digest between their maskbench marks"
+    )
     options = given.parse_args(argv)
     options.engine = list(dict.fromkeys(options.engine or installed()))
     try:
@@ -180,9 +182,9 @@ def main(argv: list[str] | None = None) -> None:
     text = masks_report.markdown(result)
     (options.out / "maskbench.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     (options.out / "maskbench.md").write_text(text, encoding="utf-8")
-    if options.readme:
-        page = options.readme.read_text(encoding="utf-8")
-        options.readme.write_text(inserted(page, masks_report.digest(result), "maskbench"), encoding="utf-8")
+    for page in options.readme:
+        filled = inserted(page.read_text(encoding="utf-8"), masks_report.digest(result), "maskbench")
+        page.write_text(filled, encoding="utf-8")
     print(text)
 
 

@@ -293,9 +293,10 @@ def test_the_report_has_every_engine_every_cause_and_the_setting() -> None:
         assert wanted in text
 
 
-def test_the_page_shows_the_recorded_results() -> None:
+@pytest.mark.parametrize("name", ["benchmarks.md", "paper.md"])
+def test_the_pages_show_the_recorded_results(name: str) -> None:
     """The table in the documentation is the one of `benchmarks/results/maskbench.json`."""
-    page = (ROOT / "docs" / "project" / "benchmarks.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "project" / name).read_text(encoding="utf-8")
     recorded = RESULTS / "maskbench.json"
     assert recorded.exists(), "no recorded results: make bench"
     assert inserted(page, report.digest(json.loads(recorded.read_text())), "maskbench") == page

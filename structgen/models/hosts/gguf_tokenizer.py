@@ -22,20 +22,25 @@ SAID = "\ue000", "\ue001"
 
 
 class GgufFile:
-    """A file that llama.cpp has loaded, for as long as this object lives.
+    """A file that llama.cpp has loaded.
 
     Args:
-        settings: llama.cpp's parameters of a model.
-
-    Attributes:
         model: llama.cpp's pointer.
+        owner: what has to live as long, if the file is not freed with this object.
     """
 
-    def __init__(self, api: Any, path: str, settings: Any) -> None:
-        self.api, self.model = api, api.llama_model_load_from_file(os.fsencode(path), settings)
-        if not self.model:
+    def __init__(self, api: Any, model: Any, owner: object = None) -> None:
+        self.api, self.model, self.owner = api, model, owner
+
+    @classmethod
+    def load(cls, api: Any, path: str, settings: Any) -> GgufFile:
+        """Reads a file with llama.cpp's parameters of a model; it is freed with the object."""
+        model = api.llama_model_load_from_file(os.fsencode(path), settings)
+        if not model:
             raise OptionError(f"llama.cpp cannot load {quoted(path)}: it is not a GGUF file of a model that it knows")
-        weakref.finalize(self, api.llama_model_free, self.model)
+        file = cls(api, model)
+        weakref.finalize(file, api.llama_model_free, model)
+        return file
 
 
 class GgufTokenizer:
@@ -46,7 +51,7 @@ class GgufTokenizer:
     """
 
     def __init__(self, file: GgufFile) -> None:
-        self._api, self._file, api = file.api, file, file.api
+        self.api, self._file, api = file.api, file, file.api
         self._vocab = api.llama_model_get_vocab(file.model)
         self.size: int = api.llama_vocab_n_tokens(self._vocab)
         self.end_ids = [token for token in range(self.size) if api.llama_vocab_is_eog(self._vocab, token)]
@@ -55,18 +60,18 @@ class GgufTokenizer:
 
     def attributes(self, token: int) -> int:
         """The token's kind, as bits of llama.cpp's `LLAMA_TOKEN_ATTR_...`."""
-        return int(self._api.llama_vocab_get_attr(self._vocab, token))
+        return int(self.api.llama_vocab_get_attr(self._vocab, token))
 
     def name(self, token: int) -> str:
         """The token's name in the file."""
-        return bytes(self._api.llama_vocab_get_text(self._vocab, token)).decode(errors="replace")
+        return bytes(self.api.llama_vocab_get_text(self._vocab, token)).decode(errors="replace")
 
     def piece(self, token: int) -> bytes:
         """The bytes that a token adds to a text."""
         room = PIECE
         while True:
             buffer = ctypes.create_string_buffer(room)
-            count = self._api.llama_token_to_piece(self._vocab, token, buffer, room, 0, True)
+            count = self.api.llama_token_to_piece(self._vocab, token, buffer, room, 0, True)
             if count >= 0:
                 return buffer.raw[:count]
             room = -count
@@ -113,8 +118,8 @@ class GgufTokenizer:
     def _encoded(self, text: str, *, special: bool, control: bool) -> list[int]:
         raw = text.encode()
         room = len(raw) + 8
-        ids = (self._api.llama_token * room)()
-        count = self._api.llama_tokenize(self._vocab, raw, len(raw), ids, room, special, control)
+        ids = (self.api.llama_token * room)()
+        count = self.api.llama_tokenize(self._vocab, raw, len(raw), ids, room, special, control)
         return list(ids[:count])
 
     def _marked(self, value: Any) -> Any:
@@ -128,12 +133,12 @@ class GgufTokenizer:
 
     @cached_property
     def _control(self) -> re.Pattern[str]:
-        kinds = self._api.LLAMA_TOKEN_ATTR_CONTROL | self._api.LLAMA_TOKEN_ATTR_USER_DEFINED
+        kinds = self.api.LLAMA_TOKEN_ATTR_CONTROL | self.api.LLAMA_TOKEN_ATTR_USER_DEFINED
         names = [self.name(token) for token in range(self.size) if self.attributes(token) & kinds]
         return re.compile("|".join(map(re.escape, sorted(filter(None, names), key=len, reverse=True))) or "(?!)")
 
     @cached_property
     def special_tokens_map(self) -> dict[str, str]:
         """The tokens that templates refer to, by their names there."""
-        ids = {"bos_token": self._api.llama_vocab_bos(self._vocab), "eos_token": self._api.llama_vocab_eos(self._vocab)}
+        ids = {"bos_token": self.api.llama_vocab_bos(self._vocab), "eos_token": self.api.llama_vocab_eos(self._vocab)}
         return {name: self.name(token) if token >= 0 else "" for name, token in ids.items()}

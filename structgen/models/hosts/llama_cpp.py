@@ -99,7 +99,7 @@ class LlamaCpp(Host):
         self._api = api = _api()
         settings = api.llama_model_default_params()
         settings.n_gpu_layers = 999 if n_gpu_layers < 0 else n_gpu_layers
-        self._file = file = GgufFile(api, os.fspath(path), settings)
+        self._file = file = GgufFile.load(api, os.fspath(path), settings)
         model = file.model
         if api.llama_model_has_encoder(model):
             raise OptionError(f"{quoted(os.fspath(path))} has an encoder: only decoder-only models are supported")
@@ -127,7 +127,7 @@ class LlamaCpp(Host):
         self._memory = api.llama_get_memory(self._context)
         self.drafts = not (api.llama_model_is_recurrent(model) or api.llama_model_is_hybrid(model))
         tokenizer = GgufTokenizer(file)
-        super().__init__(tokenizer, _vocabulary(api, tokenizer), context=context, places=n_seq_max)
+        super().__init__(tokenizer, vocabulary_of(tokenizer), context=context, places=n_seq_max)
 
     @property
     def price(self) -> float:  # type: ignore[override]
@@ -192,8 +192,9 @@ def _api() -> Any:
     return llama_cpp
 
 
-def _vocabulary(api: Any, tokenizer: GgufTokenizer) -> Vocabulary:
+def vocabulary_of(tokenizer: GgufTokenizer) -> Vocabulary:
     """The tokens as bytes; control, unknown and unused tokens are no text."""
+    api = tokenizer.api
     hidden = api.LLAMA_TOKEN_ATTR_CONTROL | api.LLAMA_TOKEN_ATTR_UNKNOWN | api.LLAMA_TOKEN_ATTR_UNUSED
     ids = range(tokenizer.size)
     special = {token for token in ids if tokenizer.attributes(token) & hidden}
