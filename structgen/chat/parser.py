@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import groupby
+from itertools import groupby, takewhile
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -280,10 +280,14 @@ def _unmarked(reading: Reading, actions: list[Action]) -> int:
     """Returns how many actions are left without the text at their end that begins a tag, or a call without tags."""
     kept = len(actions)
     for thread, log in zip(reading.position.threads, reading.logs, strict=True):
-        known = [action for action in actions_of(log) if isinstance(action[0], Role)]
-        if isinstance(thread.leaf, (Fixed, Texts)) and thread.told is None and known == actions[: len(known)]:
-            marker = "".join(str(char) for _, char in actions[len(known) :])
-            if marker.lstrip().startswith(_TAG_BEGINS) or tells((marker,)):
+        told = actions_of(log)
+        known = list(takewhile(lambda action: isinstance(action[0], Role), told))
+        is_marker = thread.told is None and isinstance(thread.leaf, (Fixed, Texts))
+        if (is_marker or len(known) < len(told)) and known == actions[: len(known)]:
+            rest = actions[len(known) :]
+            marker = "".join(str(char) for _, char in rest)
+            begins = marker.lstrip().startswith(_TAG_BEGINS) or tells((marker,))
+            if begins and all(what in (Role.TEXT, Role.THOUGHT) for what, _ in rest):
                 kept = min(kept, len(known))
     return kept
 

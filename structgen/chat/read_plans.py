@@ -67,6 +67,9 @@ class _ReadPlans(TurnPlans):
         if self._rules.thought is not None:
             return Either((*self._opened, self._turn))
         triggers = [pattern(each) for _, begun in self.ways[:1] for each in begun]
+        opening = self._format.spellings.opening
+        if any(firsts(opening)):  # what begins as an answer does is no thought
+            triggers.append("^" + pattern(_present(opening)))
         guessed = self._thought(tags, [*self._format.ending_thought], triggers, certain=False)
         return Either((*self._opened, guessed, self._turn))
 

@@ -1,7 +1,8 @@
 """Call formats from a tokenizer's `response_template`, with which transformers (from 5.20) reads an answer.
 
-The template tells how calls are found and read, not how a model writes them. So common forms of such calls are tried. A
-form is accepted only if transformers itself reads the calls back from it, with arguments of each JSON type.
+The template tells how calls are found and read, not how a model writes them. So common forms of such calls are tried,
+then the known formats. One is accepted only if transformers itself reads the calls back from it, with arguments of each
+JSON type.
 """
 
 from __future__ import annotations
@@ -11,15 +12,21 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from importlib import import_module
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
-from structgen.chat.arguments import JsonLayout
+from structgen.chat.arguments import JsonLayout, KeyedArguments
 from structgen.chat.call_format import CallFormat, Tags, WrittenCall
 from structgen.chat.deriving.probes import NAMES, USER
+from structgen.chat.formats import NATIVE
 from structgen.chat.pieces import Slot, joined
 
 PROBE = {"kone": 'a "b" <c>\n', "ktwo": [7, -1.5, True, None, {"kaa": ["x", {}]}], "kaa": 3}
+_TYPES = {"kone": {"type": "string"}, "ktwo": {"type": "array"}, "kaa": {"type": "integer"}}
+_TOOLS = [
+    {"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": _TYPES}}}
+    for name in NAMES
+]
 _GROUP = re.compile(r"\(\?P<name>(?:[^()\\\[]|\\.|\[[^\]]*\])*\)")
 _OPTIONAL = re.compile(r"(?:\\s|\\n|\s)[*?]")
 _BLANKS = re.compile(r"\\s\+?|\\n\+")
@@ -35,13 +42,16 @@ def response_format(response: Any, told: str, prompt: str) -> CallFormat | None:
     """
     fields = response.get("fields") if isinstance(response, Mapping) else None
     field = fields.get("tool_calls") if isinstance(fields, Mapping) else None
-    if not isinstance(field, Mapping) or field.get("content") != "json":
+    if not isinstance(field, Mapping):
         return None
-    for format_ in _candidates(field, told):
-        if _is_read_back(format_, response, prompt):
-            spaced = replace(format_, gap="\n" + format_.lead)
-            return spaced if _is_read_back(spaced, response, prompt, content="Q said") else format_
-    return None
+    known = [native.alone() for native in NATIVE]
+    keyed = [format_ for format_ in known if isinstance(format_.arguments, KeyedArguments)]
+    tried = chain(keyed, _candidates(field, told) if field.get("content") == "json" else (), known)
+    found = next((format_ for format_ in tried if _is_read_back(format_, response, prompt)), None)
+    if found is None or found.known is not None:
+        return found
+    spaced = replace(found, gap="\n" + found.lead)
+    return spaced if _is_read_back(spaced, response, prompt, content="Q said") else found
 
 
 def _candidates(field: Mapping[str, Any], told: str) -> Iterator[CallFormat]:
@@ -98,10 +108,14 @@ def _is_read_back(format_: CallFormat, response: Any, prompt: str, content: str 
         parse = import_module("transformers.utils.chat_parsing").parse_response
     except ImportError:  # an older transformers
         return False
-    calls = [WrittenCall(name, PROBE) for name in NAMES]
+    options: dict[str, Any] = {"prefix": USER + prompt}
+    if "tools" in (parse.__kwdefaults__ or ()):  # some parsers know types only from the tools
+        options["tools"] = _TOOLS
+    probe = PROBE if isinstance(format_.arguments, JsonLayout) else {**PROBE, "kone": str(PROBE["kone"]).strip()}
+    calls = [WrittenCall(name, probe) for name in NAMES]
     for several in (calls[:1], calls[:2], calls) if format_.between is not None else (calls[:1],):
         try:
-            read = parse(format_.render(several, content), response, prefix=USER + prompt)
+            read = parse(format_.render(several, content), response, **options)
             functions = [call["function"] for call in read["tool_calls"]]
             for each in functions:
                 if isinstance(each["arguments"], str):

@@ -11,6 +11,7 @@ from structgen.chat import call_format
 from structgen.chat.call_format import WrittenCall
 from structgen.chat.calls_constraint import TurnRules, turn
 from structgen.chat.known import told_format
+from structgen.chat.response_templates import response_format
 from structgen.chat.templates import JinjaTemplate
 from structgen.errors import OptionError
 from structgen.tools import Tool
@@ -35,6 +36,8 @@ def shipped(model: str) -> dict[str, Any]:
 
 NAMED = cases("chat/response_templates", "NAMED")
 """The name stands before the arguments."""
+CALL_LIST = cases("chat/response_templates", "CALL_LIST")
+"""The calls are those of Python, in a list."""
 
 
 @pytest.mark.skipif(not templates(), reason="no chat templates")
@@ -68,6 +71,17 @@ def test_a_tokenizer_whose_template_is_silent_has_the_format_that_its_answers_ar
     assert read["content"].strip() == "I look."
 
 
+@pytest.mark.parametrize(
+    ("model", "name"), [("qwen3", ""), ("qwen3_5", "qwen3-coder"), ("gemma4", "gemma-4"), ("lfm2", "lfm2")]
+)
+def test_a_template_whose_calls_are_not_json_is_read_as_a_known_format(model, name):
+    response = CALL_LIST if model == "lfm2" else shipped(model)
+    anchor = response["start_anchor"]
+    format_ = response_format(response, "", anchor if isinstance(anchor, str) else anchor[0])
+    assert format_ is not None
+    assert format_.name == name
+
+
 @pytest.mark.parametrize("response", [NAMED, "qwen3"], ids=["named", "qwen3"])
 def test_the_mask_takes_what_it_renders(response):
     given = shipped(response) if isinstance(response, str) else response
@@ -93,8 +107,3 @@ def changed(**fields: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("response", cases("chat/response_templates", "what_is_not_read_back_is_no_format", globals()))
 def test_what_is_not_read_back_is_no_format(response):
     assert told_format(JinjaTemplate(SILENT), response) is None
-
-
-def test_values_that_are_no_json_are_left_to_the_chat_template():
-    """Qwen 3.5 writes arguments key by key: its own template tells that."""
-    assert told_format(JinjaTemplate(SILENT), shipped("qwen3_5")) is None
