@@ -6,7 +6,7 @@
 compiles schemas on other threads, `engine` is the thread of the model. `problems` are errors as clients read them.
 `fields` translates what clients send, `offered_tools` reads their tools, and `notes` says what was not taken as it was
 sent; `in_process` answers clients without a port; `client_lines` are for clients' configurations; `tokens` counts the
-tokens of prompts; `observing` has metrics and the log.
+tokens of prompts; `embeddings` makes vectors of texts; `observing` has metrics and the log.
 """
 
 from importlib import import_module

@@ -22,7 +22,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from structgen.errors import OptionError, quoted
 from structgen.models.model import Model
+from structgen.server.answers import Body
 from structgen.server.asking import calls_refused
+from structgen.server.embeddings import EmbeddingsRequest
 from structgen.server.gate import MESSAGES, Gate, answer_with, with_origin_form
 from structgen.server.messages_wire import CountRequest, MessagesRequest
 from structgen.server.observing import Exchange, request_id
@@ -36,7 +38,7 @@ from structgen.server.wire import AnyRequest, ChatRequest, R, TextRequest, read_
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
-K = TypeVar("K", TokenizeRequest, DetokenizeRequest, CountRequest)
+K = TypeVar("K", TokenizeRequest, DetokenizeRequest, CountRequest, EmbeddingsRequest)
 
 PING = 15
 """Seconds after which a silent stream gets a comment, so that no proxy closes it."""
@@ -100,10 +102,10 @@ class Routes:
         app.add_api_route("/v1/completions", self._answering(TextRequest), methods=["POST"])
         app.add_api_route("/v1/responses", self._answering(ResponsesRequest), methods=["POST"])
         app.add_api_route(MESSAGES, self._answering(MessagesRequest), methods=["POST"])
-        app.add_api_route(f"{MESSAGES}/count_tokens", self._reading(CountRequest, count_tokens), methods=["POST"])
-        app.add_api_route("/v1/embeddings", self.embeddings, methods=["POST"])
-        app.add_api_route("/tokenize", self._reading(TokenizeRequest, tokenize), methods=["POST"])
-        app.add_api_route("/detokenize", self._reading(DetokenizeRequest, detokenize), methods=["POST"])
+        app.add_api_route(f"{MESSAGES}/count_tokens", self._apart(CountRequest, count_tokens), methods=["POST"])
+        app.add_api_route("/v1/embeddings", self._reading(EmbeddingsRequest, Service.embed), methods=["POST"])
+        app.add_api_route("/tokenize", self._apart(TokenizeRequest, tokenize), methods=["POST"])
+        app.add_api_route("/detokenize", self._apart(DetokenizeRequest, detokenize), methods=["POST"])
         app.add_exception_handler(Exception, _answer_to)
         app.add_exception_handler(Problem, _answer_to)
         app.add_exception_handler(404, _no_route)
@@ -146,11 +148,6 @@ class Routes:
             return JSONResponse({"session": name, "turns": turns})
         return HTMLResponse(page(name, turns))
 
-    async def embeddings(self) -> Response:
-        """Refuses: the states of a model that writes are no good embeddings, and clients would store them unnoticed."""
-        message = "this server makes no embeddings: ask an embedding model, with vllm or sentence-transformers"
-        raise Problem(404, message, "not_supported")
-
     async def models(self, request: Request) -> Response:
         self._require_key(request, self._settings.api_key)
         names = [*self._service.threads]
@@ -181,8 +178,14 @@ class Routes:
         if not any(secrets.compare_digest(sent, key.encode()) for key in keys):
             raise Problem(401, "the API key is missing or wrong", "invalid_api_key")
 
-    def _reading(self, kind: type[K], work: Callable[..., dict[str, Any]]) -> Callable[[Request], Awaitable[Response]]:
+    def _apart(self, kind: type[K], work: Callable[..., Body]) -> Callable[[Request], Awaitable[Response]]:
         """Returns the route of a request that needs the tokenizer alone."""
+        return self._reading(kind, partial(Service.apart, work=work))
+
+    def _reading(
+        self, kind: type[K], work: Callable[..., Coroutine[Any, Any, Body]]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """Returns the route of a request whose answer is no text of the model."""
 
         async def answer(request: Request) -> Response:
             exchange, service = _exchange(request), self._service
@@ -192,10 +195,7 @@ class Routes:
                     body = await self._body(request)
                     exchange.size = len(body)
                     asked = read_request(kind, body)
-                    thread = service.thread(asked.model or next(iter(service.threads)))
-                    exchange.model = thread.name
-                    counting = partial(work, thread.model, asked, self._settings)
-                    found = await _unless_gone(request, service.apart(counting, exchange))
+                    found = await _unless_gone(request, work(service, asked, exchange))
                     exchange.answered()
                     return JSONResponse(found)
             finally:

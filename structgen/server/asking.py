@@ -79,7 +79,7 @@ class Asked:
 def texts_of(request: AnyRequest, most: int) -> int:
     """Returns how many texts a request asks for, and lowers its `n` to the `most` of them. Each beam of a search counts
     as one."""
-    each = request.extras.beam_count * (len(_prompts(request)) if isinstance(request, TextRequest) else 1)
+    each = request.extras.beam_count * (len(prompts_of(request.prompt)) if isinstance(request, TextRequest) else 1)
     if not isinstance(request, Common) or request.n is None:
         return each
     bound = max(most // each, 1)
@@ -186,7 +186,7 @@ def ask_text(model: Model, request: TextRequest, settings: Settings) -> Asked:
     _check_size(request, settings)
     schema = _schema(request)
     options = {**_options(model, request, settings, free=schema is None), "token_healing": False}
-    prompts = GivenPrompts.of(_prompts(request))
+    prompts = GivenPrompts.of(prompts_of(request.prompt))
     if request.extras.prompt_schema:
         shown = schema_text(schema)
         prompts = prompts.mapped(lambda prompt: prompt.with_schema(shown))
@@ -216,8 +216,8 @@ def _with_first_masks(asked: Asked) -> Asked:
     return asked
 
 
-def _prompts(request: TextRequest) -> list[str] | list[list[int]]:
-    given: Any = request.prompt
+def prompts_of(given: Any) -> list[str] | list[list[int]]:
+    """Returns the prompts of a field that has one or several, texts or lists of token ids."""
     several = isinstance(given, list) and not (given and isinstance(given[0], int))
     return given if several else [given]
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from contextvars import Context
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from typing import Any, TypeVar
 
 from structgen.calling.request import TurnRequest
 from structgen.calling.streaming import TurnWatch
@@ -23,6 +26,7 @@ from structgen.models.model import Model
 from structgen.server.problems import ShuttingDown, problem_of
 
 logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
 TOOL_SHARE, MOST_TOOLS = 0.25, 200
 """What each tool of a turn adds to its patience, in times of that of one schema; and how many of them do."""
@@ -108,6 +112,7 @@ class ModelThread:
         self._jobs: list[EngineJob] = []
         self._arrived: list[EngineJob] = []
         self._cancelled: list[EngineJob] = []
+        self._calls = deque[tuple[Callable[[], Any], Future[Any]]]()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="structgen-model", daemon=True)
         self._thread.start()
@@ -127,6 +132,20 @@ class ModelThread:
         with self._wake:
             self._arrived.append(job)
             self._wake.notify()
+
+    def call(self, work: Callable[[], T]) -> Future[T]:
+        """Does work with the model between two steps, one piece at a time.
+
+        Raises:
+            ShuttingDown: the thread has ended, or is being stopped.
+        """
+        done = Future[T]()
+        with self._wake:
+            if self._stopping or not self.alive:
+                raise ShuttingDown("the server is being stopped")
+            self._calls.append((work, done))
+            self._wake.notify()
+        return done
 
     def cancel(self, job: EngineJob) -> None:
         """Frees a job's rows before the next step. A job that is over may be cancelled, too."""
@@ -173,13 +192,19 @@ class ModelThread:
     def _turn_over(self) -> bool:
         """Lets jobs leave and join; waits for some. Returns False when the thread is being stopped."""
         with self._wake:
-            self._wake.wait_for(lambda: self._jobs or self._arrived or self._stopping)
+            self._wake.wait_for(lambda: self._jobs or self._arrived or self._calls or self._stopping)
             arrived, cancelled = self._arrived, self._cancelled
+            call = self._calls.popleft() if self._calls and not self._stopping else None
             self._arrived, self._cancelled = [], []
         self._jobs += [job for job in arrived if job not in cancelled]
         if self._stopping:
             self._fail(ShuttingDown("the server is being stopped"))
             return False
+        if call is not None and call[1].set_running_or_notify_cancel():
+            try:
+                call[1].set_result(call[0]())
+            except Exception as error:  # noqa: BLE001 - of this call alone
+                call[1].set_exception(error)
         for job in [job for job in cancelled if job in self._jobs]:
             self._leave(job)
         for job in [job for job in arrived if job in self._jobs]:
@@ -223,6 +248,9 @@ class ModelThread:
     def _fail(self, error: StructgenError) -> None:
         """Ends all jobs."""
         jobs, self._jobs = self._jobs, []
+        for _, done in self._calls:
+            if done.set_running_or_notify_cancel():
+                done.set_exception(error)
         if jobs and not isinstance(error, ShuttingDown):
             logger.error("requests %s: %s", ", ".join(job.id for job in jobs), error, exc_info=error)
         for text in (text for job in jobs for text in job.texts):

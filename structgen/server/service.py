@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any, TypeVar
@@ -19,6 +19,7 @@ from structgen.options import Limits, Sampling
 from structgen.server.answers import Answer, Body, ChatAnswer, Event, TextAnswer
 from structgen.server.asking import Asked, ask_chat, ask_message, ask_response, ask_text, texts_of
 from structgen.server.compiling import Compilers
+from structgen.server.embeddings import EmbeddingsRequest, Vector, embedded_ids, embedding, embeddings_body
 from structgen.server.engine import EngineJob, ModelThread, News
 from structgen.server.messages_answers import MessageAnswer
 from structgen.server.messages_wire import MessagesRequest
@@ -115,10 +116,30 @@ class Service:
                 now = self._loop.time()
                 self._next_read = now + min(PAUSES * (now - began), LONGEST_PAUSE)
 
-    async def apart(self, work: Callable[[], T], exchange: Exchange) -> T:
-        """Runs work that needs a tokenizer alone on the threads that read prompts."""
-        own = partial(exchange.span.context.run, work)
+    async def apart(self, request: AnyRequest, exchange: Exchange, work: Callable[..., T]) -> T:
+        """Runs work that needs a tokenizer alone on the threads that read prompts.
+
+        Args:
+            work: is given a model, the request and the settings.
+        """
+        thread = self.thread(request.model or self._own[0].name)
+        exchange.model = thread.name
+        own = partial(exchange.span.context.run, work, thread.model, request, self.settings)
         return await self._compilers.run(own, large=exchange.size > LARGE, times=exchange.seconds)
+
+    async def embed(self, request: EmbeddingsRequest, exchange: Exchange) -> Body:
+        """Returns the answer to a request for embeddings, one input after the other.
+
+        Raises:
+            Problem: see `embedded_ids`; or it takes too long.
+        """
+        until = self._loop.time() + self.settings.request_seconds
+        thread, found = self.thread(request.model), list[Vector]()
+        ids = await self.apart(request, exchange, embedded_ids)
+        for each in ids:
+            waiting = asyncio.wrap_future(thread.call(partial(embedding, thread.model, each)))
+            found.append(await _until(until, waiting))
+        return embeddings_body(request, ids, found)
 
     def end_requests(self) -> None:
         """Ends what still runs with an error, which streams tell their clients."""
@@ -291,11 +312,7 @@ class RunningRequest:
 
     async def _next(self) -> list[Body]:
         """Waits for news. Returns the pieces that a stream sends of them."""
-        try:
-            left = self._deadline - asyncio.get_running_loop().time()
-            news = await asyncio.wait_for(self.news.get(), max(left, 0))
-        except asyncio.TimeoutError:
-            raise Problem(504, "the answer takes longer than this server allows", "timeout") from None
+        news = await _until(self._deadline, self.news.get())
         if news.error is not None:
             raise news.error
         if news.generation is not None:
@@ -304,3 +321,15 @@ class RunningRequest:
             if self.losses:
                 await asyncio.to_thread(getattr, news.generation.trace, "tokens")  # takes long, and only once
         return self.answer.add(news)
+
+
+async def _until(deadline: float, work: Awaitable[T]) -> T:
+    """Returns the result of work that ends before a time of the loop's clock.
+
+    Raises:
+        Problem: it does not.
+    """
+    try:
+        return await asyncio.wait_for(work, max(deadline - asyncio.get_running_loop().time(), 0))
+    except asyncio.TimeoutError:
+        raise Problem(504, "the answer takes longer than this server allows", "timeout") from None

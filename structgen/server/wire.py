@@ -43,6 +43,7 @@ _REFUSED = {
     "function_call": "pass tool_choice",
     "web_search_options": "the server searches nothing: pass a tool of your own",
     "image": "the server makes no images",
+    "dimensions": "an embedding has as many as the model's states",
     "echo": "the answer has only new text: put your prompt before it",
     "suffix": "the text goes on behind the prompt only",
     "container": "the server runs no code: pass a tool of your own",
