@@ -13,6 +13,7 @@ from structgen import testing as testing
 from structgen.api import agenerate as agenerate
 from structgen.api import generate as generate
 from structgen.batch_jobs.job import extract_many as extract_many
+from structgen.batch_jobs.labelling import classify_many as classify_many
 from structgen.batch_jobs.windowed import extract as extract
 from structgen.calling.running import arun as arun
 from structgen.calling.running import astream_run as astream_run

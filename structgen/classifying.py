@@ -156,31 +156,58 @@ def classify(
         OptionError: labels or a prompt cannot work; the calibration is for other labels; or the text is empty or too
             long. One of a list that is has an `error`, and the others their labels.
     """
-    multi = flag_of("multi", multi)
-    owner, values = as_model(model, tokenizer), label_values(labels)
-    if calibration is not None:
-        same = calibration.labels == tuple(values) and calibration.multi == multi
-        require(same, "calibration", calibration, f"a calibration for the labels {', '.join(values)}")
+    classifier = Classifier(as_model(model, tokenizer), labels, prompt, calibration, multi=flag_of("multi", multi))
     listed = [texts] if isinstance(texts, str) else _listed(texts)
-    make = _prompts(owner, values, labels, prompt, multi=multi)
-    results: list[Classification[Any]] = [_NOTHING] * len(listed)
-    prompts: dict[int, list[Read]] = {}
-    for place, text in enumerate(listed):
-        try:
-            is_text = isinstance(text, str) and bool(text.strip())
-            require(is_text, "texts" if text is texts else f"texts[{place}]", text, "a text that is not empty")
-            prompts[place] = _read(owner, text, values, make, multi=multi)
-        except OptionError as error:
-            if text is texts or (place == len(listed) - 1 and not prompts):  # none can be read
-                raise
-            results[place] = replace(_NOTHING, error=str(error))
-    scores = _scores(owner, list(prompts.values()), values, prompt, multi=multi)
-    for place, row in zip(prompts, scores, strict=True):
-        results[place] = _result(row, list(values.values()), calibration, multi=multi)
+    found = classifier.results(listed, "texts" if isinstance(texts, str) else "texts[{}]")
+    errors = [each for each in found if isinstance(each, OptionError)]
+    if errors and len(errors) == len(found):  # none can be read
+        raise errors[-1]
+    results = [replace(_NOTHING, error=str(each)) if isinstance(each, OptionError) else each for each in found]
     return results[0] if isinstance(texts, str) else results
 
 
 _NOTHING: Classification[Any] = Classification(None, 0.0, {}, 0.0, ())
+
+
+class Classifier:
+    """Labels texts, a list at a time. For the arguments see `classify`.
+
+    Attributes:
+        values: the text of each label, with the value that stands for it.
+
+    Raises:
+        OptionError: labels or a prompt cannot work, or the calibration is for other labels.
+    """
+
+    def __init__(
+        self, owner: Model, labels: Any, prompt: Prompt, calibration: Calibration | None, *, multi: bool
+    ) -> None:
+        self._owner, self._prompt, self._calibration, self._multi = owner, prompt, calibration, multi
+        self.values = label_values(labels)
+        if calibration is not None:
+            same = calibration.labels == tuple(self.values) and calibration.multi == multi
+            require(same, "calibration", calibration, f"a calibration for the labels {', '.join(self.values)}")
+        self._make = _prompts(owner, self.values, labels, prompt, multi=multi)
+
+    def results(self, texts: Sequence[Any], name: str) -> list[Classification[Any] | OptionError]:
+        """What each text is, or why that cannot be said.
+
+        Args:
+            name: of a text in errors, with `{}` for its place.
+        """
+        results = dict[int, Classification[Any] | OptionError]()
+        prompts = dict[int, list[Read]]()
+        for place, text in enumerate(texts):
+            try:
+                is_text = isinstance(text, str) and bool(text.strip())
+                require(is_text, name.format(place), text, "a text that is not empty")
+                prompts[place] = _read(self._owner, text, self.values, self._make, multi=self._multi)
+            except OptionError as error:
+                results[place] = error
+        scores = _scores(self._owner, list(prompts.values()), self.values, self._prompt, multi=self._multi)
+        for place, row in zip(prompts, scores, strict=True):
+            results[place] = _result(row, list(self.values.values()), self._calibration, multi=self._multi)
+        return [results[place] for place in range(len(texts))]
 
 
 def _listed(texts: Any) -> list[Any]:
