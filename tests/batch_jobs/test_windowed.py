@@ -13,7 +13,9 @@ from pydantic import BaseModel
 import structgen as sg
 from structgen.batch_jobs.windowed import PROMPT
 from structgen.errors import OptionError
+from structgen.server import Settings
 from tests.support.readers import reader, write_pdf
+from tests.support.serving import served
 
 
 class Row(BaseModel):
@@ -153,6 +155,26 @@ def test_what_a_limit_cuts_is_read_again_or_told() -> None:
         (entry,) = sg.extract_many(model, [listing(30)], list[Row], **options).results
         assert (entry["finish"], entry["complete"], len(entry["value"]) >= count) == (finish, passes == 9, True)
         assert len(entry["value"]) + len(entry.get("unused", ())) == 30
+
+
+def test_an_endpoint_reads_windows() -> None:
+    """In a job, for one document, in an evaluation; a model that it does not have is an error of each row."""
+
+    def answer(text: str) -> str:
+        return json.dumps(rows_in(text.rpartition("Text:\n")[2].partition("\nJSON:")[0]))
+
+    text, options = listing(6), {**OPTIONS, "windows": sg.Windows(20)}
+    expected = rows_in(text)
+    with served(reader(answer), Settings()) as server:
+        remote = sg.Remote(f"{server.url}/v1", "model")
+        job = sg.extract_many(remote, [text, ""], list[Row], **options)
+        assert (job.done, job.failed, job.incomplete, job.results[0]["value"]) == (1, 1, 0, expected)
+        found = sg.extract(remote, text, list[Row], **options)
+        assert (found.complete, [row.model_dump() for row in found.values]) == (True, expected)
+        rows = [{"text": text, "expected": expected}]
+        assert sg.evaluate(remote, rows, list[Row], **options).whole.right == 1
+        lost = sg.extract_many(sg.Remote(f"{server.url}/v1", "other"), [text], list[Row], **options)
+    assert (lost.failed, "no window has a value" in lost.results[0]["error"]["message"]) == (1, True)
 
 
 def test_what_cannot_be_read_in_windows_is_refused() -> None:
