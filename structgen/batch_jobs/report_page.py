@@ -9,6 +9,8 @@ from urllib.parse import quote
 
 from structgen.trace.page import document
 
+HEADER = "header { flex-wrap: wrap; } header .brand, header .badge { white-space: normal; overflow-wrap: anywhere; }\n"
+"""Names and counts are long: on a phone they go on in further lines."""
 STYLE = """
 table { border-collapse: collapse; width: 100%; font-size: 14px; } th { text-align: left; color: var(--soft); }
 td, th { padding: 3px 12px 3px 0; vertical-align: top; overflow-wrap: anywhere; }
@@ -39,7 +41,9 @@ def page(data: Mapping[str, Any]) -> str:
 def job_page(name: str, badge: str, body: str, style: str, script: str = "") -> str:
     """A whole page about a job's output, which runs no script but the given one."""
     header = f'<header><div class="brand"><b>structgen</b> {escape(name)}</div>{badge}</header>'
-    return document(f"structgen job: {escape(name)}", f"{header}\n<main>{body}</main>", style=style, script=script)
+    return document(
+        f"structgen job: {escape(name)}", f"{header}\n<main>{body}</main>", style=HEADER + style, script=script
+    )
 
 
 def _card(title: str, body: str) -> str:
