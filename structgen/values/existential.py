@@ -2,8 +2,7 @@
 
 A rule says that some member, whose name is in a set, has a value of a schema. One member may satisfy several rules at
 once, if its name is in the sets of all of them and a value satisfies all of their schemas. Each name comes once. So the
-smallest number of members is a minimum set cover. If the rules are few, it is found exactly, by dynamic programming
-over the sets of satisfied rules.
+smallest number of members is a minimum set cover. It is found by dynamic programming over the sets of satisfied rules.
 """
 
 from __future__ import annotations
@@ -11,18 +10,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from functools import reduce
-from itertools import chain, combinations
+from itertools import combinations
 from operator import or_
 from typing import NamedTuple
 
+from structgen.errors import LimitExceeded
 from structgen.memo import schema_cache
+from structgen.patience import check_patience
 from structgen.schema.algebra import Algebra
 from structgen.schema.normal import Node
 
 MAX_RULES_OF_MEMBER = 8
 """The largest number of rules that may apply to one member."""
-MAX_COVERED = 10
-"""The largest number of rules for which a minimum cover is computed."""
+MAX_COVERED = 1 << 12
+"""The most sets of rules that a search for a minimum cover keeps: all those of 12 rules that share members."""
 
 RuleSets = tuple[int, ...]
 """The maximal sets of rules that one member can satisfy at once. Each set is an int with a bit for each rule."""
@@ -90,15 +91,45 @@ def _within(sets: RuleSets, open_rules: int) -> RuleSets:
 
 @schema_cache(4096)
 def _cover(open_rules: int, owed: tuple[RuleSets, ...], others: tuple[tuple[RuleSets, int], ...]) -> int | None:
-    if open_rules.bit_count() > MAX_COVERED:
-        return _one_by_one(open_rules, owed, others)
+    members = [*((sets, 1, 0) for sets in owed), *((sets, count, 1) for sets, count in others)]
+    fewest_of_groups = [
+        _cover_group(group, [member for member in members if member[0][0] & group])
+        for group in _groups(open_rules, [sets for sets, _, _ in members])
+    ]
+    return None if None in fewest_of_groups else sum(filter(None, fewest_of_groups))
+
+
+def _groups(open_rules: int, members: Iterable[RuleSets]) -> list[int]:
+    """The rules in groups, as bits, so that no member can satisfy rules of two groups: each has a cover of its own."""
+    groups = [1 << bit for bit in range(open_rules.bit_length()) if open_rules >> bit & 1]
+    for sets in members:
+        shared = reduce(or_, sets)
+        groups = [reduce(or_, [group for group in groups if group & shared]), *(g for g in groups if not g & shared)]
+    return groups
+
+
+def _cover_group(group: int, members: Iterable[tuple[RuleSets, int, int]]) -> int | None:
+    """The smallest cost of members that satisfy all rules of a group; None if they cannot.
+
+    Args:
+        members: rule sets, the number of members that have them, and what each of them costs.
+
+    Raises:
+        LimitExceeded: members can satisfy more than `MAX_COVERED` sets of these rules.
+    """
     costs = {0: 0}
-    for sets in owed:
-        costs = _with_one_more(costs, sets, 0)
-    for sets, count in others:
-        for _ in range(min(count, open_rules.bit_count())):
-            costs = _with_one_more(costs, sets, 1)
-    return costs.get(open_rules)
+    for sets, count, cost in members:
+        for _ in range(min(count, group.bit_count())):
+            check_patience()
+            extended = _with_one_more(costs, sets, cost)
+            if len(extended) > MAX_COVERED:
+                problem = f"{group.bit_count()} existential rules share members that can satisfy"
+                advice = "use fewer rules that say that some member has a value"
+                raise LimitExceeded(f"{problem} more than {MAX_COVERED:,} sets of them; {advice}")
+            if extended == costs:
+                break
+            costs = extended
+    return costs.get(group)
 
 
 def _with_one_more(costs: Mapping[int, int], sets: RuleSets, cost: int) -> dict[int, int]:
@@ -109,16 +140,3 @@ def _with_one_more(costs: Mapping[int, int], sets: RuleSets, cost: int) -> dict[
             both = met | each
             extended[both] = min(extended.get(both, count + cost), count + cost)
     return extended
-
-
-def _one_by_one(open_rules: int, owed: tuple[RuleSets, ...], others: tuple[tuple[RuleSets, int], ...]) -> int | None:
-    """A lower bound of `_cover`: the answer if one member could satisfy all rules at once."""
-    by_owed = _all_of(owed)
-    if open_rules & ~(by_owed | _all_of(sets for sets, _ in others)):
-        return None
-    return int(open_rules & ~by_owed != 0)
-
-
-def _all_of(members: Iterable[RuleSets]) -> int:
-    """The rules that some of these members can satisfy, as bits."""
-    return reduce(or_, chain.from_iterable(members), 0)

@@ -12,7 +12,8 @@ import pytest
 
 import structgen as sg
 from structgen.endings.closing import closing_tokens
-from structgen.values.existential import MAX_COVERED, RuleSets, fewest
+from structgen.errors import LimitExceeded
+from structgen.values.existential import RuleSets, fewest
 from tests.decoding.refusals.test_budget import drive
 from tests.support.matching import byte_vocabulary
 from tests.support.tables import cases
@@ -50,10 +51,30 @@ def test_members_that_may_come_often_and_those_that_may_come_once() -> None:
     assert fewest(0, [], []) == 0
 
 
-def test_many_rules_are_bounded_one_by_one() -> None:
-    rules = (1 << MAX_COVERED + 1) - 1
-    assert fewest(rules, [], [((1 << k,), 1) for k in range(MAX_COVERED + 1)]) == 1
-    assert fewest(rules, [], [((1,), 1)]) is None
+def test_the_fewest_of_many_rules_are_exact_or_refused() -> None:
+    """Rules that share no member count apart; a bound that is too low would let a walk begin what has no end."""
+    for seed in range(150):
+        draw = random.Random(seed)
+        rules = draw.randint(11, 16)
+        sets = [
+            tuple(
+                {sum(1 << draw.randrange(rules) for _ in range(draw.randint(1, 5))) for _ in range(draw.randint(1, 2))}
+            )
+            for _ in range(draw.randint(5, 9))
+        ]
+        sets = [tuple(each & (1 << rules) - 1 for each in every if each & (1 << rules) - 1) for every in sets]
+        sets = [every for every in sets if every]
+        split, open_rules = draw.randint(0, len(sets)), 0
+        for every in sets:
+            open_rules |= draw.choice(every)
+        found = fewest(open_rules, sets[:split], [(each, 1) for each in sets[split:]])
+        assert found == fewest_of_all(open_rules, sets[:split], sets[split:]), seed
+    apart = [((1 << k,), 1) for k in range(30)]
+    assert fewest((1 << 30) - 1, [], apart) == 30
+    assert fewest((1 << 30) - 1, [], apart[1:]) is None
+    ring = [((3 << k,), 1) for k in range(19)]
+    with pytest.raises(LimitExceeded, match="20 existential rules share members"):
+        fewest((1 << 20) - 1, [], ring)
 
 
 def with_name_in(*names: str) -> dict[str, Any]:
@@ -84,3 +105,14 @@ def test_a_name_after_which_too_many_members_are_needed_is_masked() -> None:
     for byte in b'{"':
         matcher.advance(byte)
     assert sorted(map(chr, tokens_of(matcher.mask()))) == ["1", "2", "3", "5"]
+
+
+def test_of_eleven_members_for_eleven_rules_none_is_another() -> None:
+    """With a bound that was too low, any name could come first, and nothing after eleven of them."""
+    names = "abcdefghijk"
+    schema = {"type": "object", "maxProperties": 11, "propertyNames": {"pattern": "^[a-p]$"}}
+    grammar = sg.JsonSchema({**schema, "allOf": [with_name_in(name) for name in names]}).compile(byte_vocabulary())
+    matcher = grammar.matcher()
+    for byte in b'{"':
+        matcher.advance(byte)
+    assert {*map(chr, tokens_of(matcher.mask()))} - {"\\"} == {*names}
