@@ -145,7 +145,9 @@ def _escaped(value: Any) -> Any:
 
 
 def _cell(value: Any) -> Any:
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, (dict, list, bool)) else value
+    """A cell of CSV; as JSON what it has no form for, among it texts with NUL, which readers and old writers refuse."""
+    is_json = isinstance(value, (dict, list, bool)) or (isinstance(value, str) and "\0" in value)
+    return json.dumps(value, ensure_ascii=False) if is_json else value
 
 
 def _write_parquet(entries: Iterable[Fields], again: Iterable[Fields], path: Path) -> None:
