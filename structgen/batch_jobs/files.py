@@ -161,20 +161,27 @@ def _has_json_lines(text: str) -> bool:
 
 
 def _files(folder: Path, without: Callable[[Path], bool] | None) -> list[Path]:
-    """The files of a folder, without hidden ones, empty marks such as `_SUCCESS`, and the files of jobs."""
+    """The files and links of a folder, without hidden ones, empty marks such as `_SUCCESS`, and the files of jobs."""
     files = []
     for each in folder.rglob("*"):
         hidden = any(part.startswith(".") for part in each.relative_to(folder).parts)
-        if not hidden and each.is_file() and not (without is not None and without(each)):
-            if each.name[0] == "_" and not each.stat().st_size:
+        if not hidden and (each.is_file() or each.is_symlink()) and not (without is not None and without(each)):
+            if each.name[0] == "_" and each.is_file() and not each.stat().st_size:
                 continue
             files.append(each)
     return sorted(files)
 
 
 def _require_within(path: Path, folder: Path | None) -> None:
-    """Refuses a link in a folder to a file outside of it: whoever may write there could have any file read."""
-    if folder is not None and path.is_symlink() and not path.resolve().is_relative_to(folder.resolve()):
+    """Refuses a link in a folder to a file outside of it: whoever may write there could have any file read.
+
+    A link to another folder is not followed, and refused, too: nothing is left out without a word.
+    """
+    if folder is None or not path.is_symlink():
+        return
+    if not path.is_file():
+        raise OptionError("it is a link to a folder or to nothing: pass what it leads to itself, or copy it")
+    if not path.resolve().is_relative_to(folder.resolve()):
         raise OptionError("it is a link to a file outside of the folder: pass that file itself, or copy it")
 
 

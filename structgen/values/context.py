@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TypeVar
 
 from structgen.automaton.checks import Check
 from structgen.automaton.machine import Automaton
 from structgen.automaton.table_format import GAP, GOTO, INC, ROOM
 from structgen.automaton.writing.literals import write_literals
+from structgen.errors import LimitExceeded
 from structgen.memo import cached_method
 from structgen.memory import BYTES_OF_KEY, BYTES_OF_NODE, spend
 from structgen.options import Whitespace
@@ -135,8 +136,14 @@ class Context:
         state = self._shared.get(key)
         if state is None:
             spend(BYTES_OF_KEY * sum([len(each) for each in key if type(each) is tuple]))
-            state = self._shared[key] = self.automaton.later(expand)
+            first = key[0]
+            later = partial(self.later, first.nodes[0]) if isinstance(first, Lockstep) else self.automaton.later
+            state = self._shared[key] = later(expand)
         return state
+
+    def later(self, node: Node, expand: Callable[[int], None]) -> int:
+        """A new state of a node's value, which `expand` writes when a walk reaches it."""
+        return self.automaton.later(partial(_expand_at, node, expand))
 
     def accept(self, choice: Lockstep, accepted: int) -> int:
         """The state that leaves the frame of `choice` with the outcome `accepted` (bits); 0 if no driver accepts."""
@@ -226,3 +233,11 @@ class Context:
             return after([k for k, bit in enumerate(bits) if not bit or accepted & bit])
 
         return callee, self.automaton.returns(resolve)
+
+
+def _expand_at(node: Node, expand: Callable[[int], None], state: int) -> None:
+    """Writes a state. A limit that is exceeded is the node's, unless the error names another place."""
+    try:
+        expand(state)
+    except LimitExceeded as error:
+        raise error.at(node.pointer) from error.__cause__

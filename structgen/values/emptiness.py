@@ -188,15 +188,18 @@ class Emptiness:
             lowest[-1] = min(lowest[-1], leans_on)
 
     def _node(self, node: Node) -> Asking[bool]:
-        for shape in node.shapes:
-            if _has_scalar(shape):
-                return False
-            if shape.arrays is not None and not (yield from self._arrays(shape.arrays)):
-                return False
-            if shape.objects is not None and not (yield from self._objects(shape.objects)):
-                self._some.add(shape.objects)
-                return False
-        return True
+        try:
+            for shape in node.shapes:
+                if _has_scalar(shape):
+                    return False
+                if shape.arrays is not None and not (yield from self._arrays(shape.arrays)):
+                    return False
+                if shape.objects is not None and not (yield from self._objects(shape.objects)):
+                    self._some.add(shape.objects)
+                    return False
+            return True
+        except LimitExceeded as error:
+            raise error.at(node.pointer) from error.__cause__
 
     def _arrays(self, arrays: Arrays) -> Asking[bool]:
         if not arrays.only("prefix", "rest", "min_items", "max_items", "without"):

@@ -383,12 +383,14 @@ def test_a_link_in_a_folder_leads_to_no_file_outside_of_it(tmp_path):
                               "inside": other, "deep/inside": f"../{other}"}.items():  # fmt: skip
             (folder / f"{place}{Path(name).suffix}").symlink_to(target)
         (folder / "folder").symlink_to(tmp_path / "secret")
+        (folder / "gone").symlink_to(tmp_path / "nothing")
         rows = read(folder)
         assert not [row for row in rows if "secret" in str(row[1])]
         assert len([row for row in rows if "fine" in str(row[1])]) == 3
         wrong = [(id_.removesuffix(Path(name).suffix), why) for id_, _, why in rows if why]
-        assert [id_ for id_, _ in wrong] == ["deep/link", "link"]
+        assert [id_ for id_, _ in wrong] == ["deep/link", "folder", "gone", "link"]
         assert "a file outside of the folder" in wrong[0][1]
+        assert "a link to a folder or to nothing" in wrong[1][1] == wrong[2][1]
         assert read(folder / f"link{Path(name).suffix}")[0][2] == ""  # which the user names
         linked = tmp_path / f"linked-{name}"
         linked.symlink_to(folder)

@@ -33,6 +33,7 @@ def far(k: int) -> str:
     return f"^(.*{chr(97 + k)}.{{17}}x|[0-9]{{2}})$"
 
 
+PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
 LIMITED = cases("schema/places", "LIMITED", globals())
 
 
@@ -41,6 +42,25 @@ def test_a_limit_deep_in_a_schema_is_told_when_it_is_compiled(name: str) -> None
     schema, says = LIMITED[name]
     with pytest.raises(LimitExceeded, match=says) as caught:
         JsonSchema(behind(schema)).compile(byte_vocabulary())
+    assert caught.value.pointer in ("/properties/a", "/properties/a/allOf/0/contains")
+
+
+@pytest.mark.parametrize(
+    ("schema", "says"),
+    [
+        ({"type": "string", "minLength": 10**9}, "minLength of 1,000,000,000"),
+        ({"type": "array", "allOf": [{"contains": {"multipleOf": p}} for p in PRIMES]}, "combinations of contains"),
+    ],
+)
+def test_a_limit_that_is_met_while_values_are_written_or_counted_has_its_place(schema: Any, says: str) -> None:
+    def masked() -> None:
+        matcher = JsonSchema(behind(schema)).compile(byte_vocabulary()).matcher()
+        for byte in b'{"z": 1, "a": ':
+            matcher.advance(byte)
+        matcher.mask()
+
+    with pytest.raises(LimitExceeded, match=says) as caught:
+        masked()
     assert caught.value.pointer == "/properties/a"
 
 
