@@ -13,8 +13,6 @@ long as `allowed` says, which depends on its unit, the bytes of one period:
 - an item that is a short value, like 0, "" or null, counts as two bytes, since data is padded with such items, and one
   that is a word, such as a label, as four.
 
-The probabilities of the model do not tell a loop from a table: it is sure of the next unit in both.
-
 The smallest period is found by a search for the last `window` bytes in the bytes before them. If they occur at a
 distance of at most half their length, the nearest occurrence gives the smallest period (Fine and Wilf, 1965). Windows
 of doubling lengths find all periods of at most `LONGEST` bytes, and what was found bounds the number of bytes that may
