@@ -89,7 +89,10 @@ def generate(
     sampling: Sampling,
     limits: Limits,
 ) -> None:
-    """Generate a value and print it: JSON for a schema, text otherwise."""
+    """Generate a value and print it: JSON for a schema, text otherwise.
+
+    Exit code 3 where a limit cut the value short.
+    """
     from pydantic_core import to_jsonable_python
 
     import_engine()
@@ -104,10 +107,12 @@ def generate(
             caps = [asdict(cap) for cap in run.caps]
             shown = {"value": value, "text": run.text, "finish": run.finish, "caps": caps, "seed": run.seed, **costs}
             print_now(json.dumps(shown, ensure_ascii=False))
-            return
-        for cap in run.caps:
-            errors.print(f"cut short: {cap.pointer or 'the whole'} by {cap.option}", markup=False)
-        print_now(value if schema is None else json.dumps(value, ensure_ascii=False))
+        else:
+            for cap in run.caps:
+                errors.print(f"cut short: {cap.pointer or 'the whole'} by {cap.option}", markup=False)
+            print_now(value if schema is None else json.dumps(value, ensure_ascii=False))
+        if run.caps:
+            raise typer.Exit(3)
 
 
 @app.command()

@@ -126,8 +126,11 @@ def test_generate_prints_all_that_is_known_as_a_line():
     prompt = "Extract the person: name, age, city.\nText: Ada Moreau, 36, lives in Lyon.\nJSON: "
     command = ["generate", "demo", prompt, "--schema", "structgen.demo.tasks:Person"]
     assert json.loads(run(*command).stdout) == {"name": "Ada Moreau", "age": 36, "city": "Lyon"}
-    found = json.loads(run(*command, "--json", "--max-new-tokens", 17).stdout)
+    as_line = run(*command, "--json", "--max-new-tokens", 17)
+    found = json.loads(as_line.stdout)
     assert (found["finish"], found["value"]["city"], found["caps"][0]["pointer"]) == ("closed_by_budget", "L", "/city")
     assert found["tokens"] > 5 < found["prompt_tokens"]
     cut = run(*command, "--max-new-tokens", 17)
     assert "cut short: /city by max_new_tokens=17" in cut.stderr
+    assert cut.exit_code == as_line.exit_code == 3
+    assert run("generate", "demo", prompt, "--max-new-tokens", 3).exit_code == 0  # the end of free text
