@@ -28,7 +28,7 @@ class ArrayWriter:
         if not choice.arrays.driven([k for k, _ in living]):
             return 0
         items = tuple(self._steps.start(k, lane.part) for k, lane in living)
-        return self._context.later(choice.nodes[0], partial(self._expand_open, choice, items, depth))
+        return self._context.later(partial(self._expand_open, choice, items, depth), choice.nodes[0])
 
     def _after_item(self, choice: Lockstep, items: tuple[Items, ...], depth: int) -> int:
         """The state after an item, shared by equal progress; 0 when no driver is left."""

@@ -137,11 +137,11 @@ class Context:
         if state is None:
             spend(BYTES_OF_KEY * sum([len(each) for each in key if type(each) is tuple]))
             first = key[0]
-            later = partial(self.later, first.nodes[0]) if isinstance(first, Lockstep) else self.automaton.later
-            state = self._shared[key] = later(expand)
+            is_value = isinstance(first, Lockstep)
+            state = self._shared[key] = self.later(expand, first.nodes[0]) if is_value else self.automaton.later(expand)
         return state
 
-    def later(self, node: Node, expand: Callable[[int], None]) -> int:
+    def later(self, expand: Callable[[int], None], node: Node) -> int:
         """A new state of a node's value, which `expand` writes when a walk reaches it."""
         return self.automaton.later(partial(_expand_at, node, expand))
 

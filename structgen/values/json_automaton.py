@@ -66,7 +66,7 @@ class JsonAutomaton(Automaton):
             self, whitespace, any_order=any_order, algebra=algebra or Algebra(),
             new_value=self._new_value,
             new_choice=lambda choice, depth: self._context.later(
-                choice.nodes[0], partial(self._write_value, choice, depth)
+                partial(self._write_value, choice, depth), choice.nodes[0]
             ),
         )  # fmt: skip
         self.names = NameWriter(self._context)
@@ -207,7 +207,7 @@ class JsonAutomaton(Automaton):
         """The first state of a value. If a value with the same shapes has been written, it is a copy of that row."""
         known = None if depth or not node.known else self._written.get((node.shapes, 0))
         if known is None:
-            return self._context.later(node, partial(self._expand_value, node, depth))
+            return self._context.later(partial(self._expand_value, node, depth), node)
         state = self.tables.stub()
         self.tables.copy_row(known, state)
         return state

@@ -46,7 +46,7 @@ class ObjectWriter:
             [(UnorderedMembers if any_order or not lane.drives else Members)(k, lane.part) for k, lane in living]
         )
         between = Between(choice, members, depth, self._layout.first(depth), b"}")
-        state = self._context.later(choice.nodes[0], partial(self._expand_between, between))
+        state = self._context.later(partial(self._expand_between, between), choice.nodes[0])
         return self._automaton.shorten(state, partial(self._cheapest, state, between))
 
     @cached_property

@@ -13,11 +13,12 @@ from typing import Any, TypeVar
 
 import structgen
 from structgen.automaton.machine import Automaton
+from structgen.values import context
 
 PACKAGE = Path(structgen.__file__).parent
 T = TypeVar("T")
 
-_CALLERS = {Automaton.expand.__code__, Automaton._resolve.__code__, Automaton._way_out.__code__}
+_CALLERS = {each.__code__ for each in (Automaton.expand, Automaton._resolve, Automaton._way_out, context._expand_at)}
 """What calls the functions that write states."""
 _GIVEN = {"later": 0, "later_block": 1, "shared": 1, "returns": 0, "shorten": 1, "_inner": 0}
 """The methods that are given such a function, and which of their arguments it is."""
