@@ -137,8 +137,9 @@ class Context:
         if state is None:
             spend(BYTES_OF_KEY * sum([len(each) for each in key if type(each) is tuple]))
             first = key[0]
-            is_value = isinstance(first, Lockstep)
-            state = self._shared[key] = self.later(expand, first.nodes[0]) if is_value else self.automaton.later(expand)
+            of_value = first.nodes[0] if isinstance(first, Lockstep) else None
+            state = self.automaton.later(expand) if of_value is None else self.later(expand, of_value)
+            self._shared[key] = state
         return state
 
     def later(self, expand: Callable[[int], None], node: Node) -> int:
